@@ -1,0 +1,192 @@
+// The Program: what every reader produces and the evaluator runs. Functions made of statements on names, classes,
+// and the model's data (weights, attributes, constants) as inert values. The serialized TorchScript text is its text
+// form; see parse.hpp and print.hpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/diagnostic.hpp"
+#include "base/tensor.hpp"
+
+namespace lithify::program {
+
+// ---- types ------------------------------------------------------------------------------------------------------
+
+/// A type as it is written: "Tensor", "int", "List[T]", "Optional[T]", "Dict[K, V]", "Tuple[A, B]", "Union[A, B]",
+/// "__torch__.a.Cls". `name` is the head ("List"), `args` what is in the brackets.
+struct Type {
+  std::string name;
+  std::vector<Type> args;
+  std::string str() const;
+  bool operator==(const Type&) const = default;
+};
+
+// ---- expressions and statements -----------------------------------------------------------------------------------
+
+/// A byte position in one of the program's texts. `file` indexes Program::files.
+struct Pos {
+  int32_t file = -1;
+  uint32_t offset = 0;
+};
+
+struct Expr {
+  enum class Kind {
+    Name,           ///< name
+    Int,            ///< integer
+    Float,          ///< real
+    Complex,        ///< real, imag
+    Bool,           ///< integer (0 or 1)
+    None,           ///<
+    String,         ///< name holds the text, unescaped
+    Constant,       ///< CONSTANTS.cN; integer is N
+    List,           ///< items
+    Tuple,          ///< items
+    Dict,           ///< items: key, value, key, value, ...
+    Attribute,      ///< items[0].name; also getattr(items[0], "name")
+    Subscript,      ///< items[0][items[1]]
+    Slice,          ///< items[0][integer:integer2], on tuples
+    Operator,       ///< an operator of a namespace; name is "aten::add" or, with the overload known, "aten::add.Tensor"
+    Call,           ///< a function or class by its full name "__torch__.a.f", or a local name that holds a function
+    Method,         ///< (items[0]).name(items[1], ...)
+    Annotate,       ///< annotate(type, items[0])
+    UncheckedCast,  ///< unchecked_cast(type, items[0])
+    Uninitialized,  ///< uninitialized(type)
+    IsInstance,     ///< isinstance(items[0], type); several types are a Tuple type
+    New,            ///< C.__new__(C); name is the class
+    Path,           ///< a dotted "__torch__." path that is not called: an enum member or a function value
+  };
+  Kind kind = Kind::None;
+  Pos pos;  ///< of the called or leading name
+  std::string name;
+  int64_t integer = 0;
+  int64_t integer2 = 0;
+  double real = 0;
+  double imag = 0;
+  std::vector<Expr> items;
+  std::vector<std::string> keywords;  ///< names of the last keywords.size() items of a call
+  Type type;
+};
+
+struct Stmt {
+  enum class Kind {
+    Assign,        ///< targets = values (parallel); one value for several targets is unpacked
+    SetAttribute,  ///< values[0].name = values[1]
+    Evaluate,      ///< values[0], for its effect
+    If,            ///< if values[0]: body else: orelse
+    For,           ///< for targets[0] in range(values[0]): body
+    While,         ///< while values[0]: body
+    With,          ///< with values[0] [as targets[0]]: body
+    Closure,       ///< def targets[0](): body (captures the locals)
+    Return,        ///< return values[0]
+    Pass,
+  };
+  Kind kind = Kind::Pass;
+  Pos pos;
+  std::vector<std::string> targets;
+  std::vector<std::optional<Type>> target_types;  ///< empty, or one per target (annotated assignment)
+  bool unpack = false;                            ///< "a, = v" or "a, b = v": values[0] is a sequence of targets.size()
+  std::string name;                               ///< attribute of SetAttribute
+  std::vector<Expr> values;
+  std::vector<Stmt> body;
+  std::vector<Stmt> orelse;
+};
+
+struct Parameter {
+  std::string name;
+  Type type;  ///< "Tensor" where nothing is written
+  std::optional<Expr> default_value;
+};
+
+struct Function {
+  std::string name;  ///< unqualified
+  std::string qualified_name;
+  std::vector<Parameter> parameters;  ///< with self for methods
+  Type returns;
+  std::vector<Stmt> body;
+  Pos pos;
+};
+
+struct Class {
+  enum class Kind { Module, Plain, NamedTuple, Enum, Interface };
+  Kind kind = Kind::Module;
+  std::string qualified_name;
+  std::vector<std::string> parameters;  ///< __parameters__
+  std::vector<std::string> buffers;     ///< __buffers__
+  std::vector<std::string> forward_pre_hooks;
+  std::vector<std::string> forward_hooks;
+  std::vector<std::pair<std::string, Type>> attributes;  ///< in declaration order; fields of a NamedTuple
+  std::vector<std::pair<std::string, Expr>> constants;   ///< Final[...] class constants; members of an Enum
+  std::vector<Function> methods;
+
+  const Function* method(std::string_view name) const;
+};
+
+// ---- data -----------------------------------------------------------------------------------------------------------
+
+struct Object;
+
+/// An inert value of the model file: what attributes and constants hold. Containers and objects have identity.
+struct Data {
+  enum class Kind { None, Bool, Int, Float, Complex, String, Device, Tensor, List, Tuple, Dict, Object, Enum };
+  struct Container;
+  Kind kind = Kind::None;
+  int64_t integer = 0;  ///< Bool, Int
+  double real = 0;      ///< Float, Complex
+  double imag = 0;
+  std::string text;                     ///< String, Device; for Enum the qualified class name
+  std::shared_ptr<const TensorView> tensor;   ///< identity is that of the tensor in the file
+  std::shared_ptr<Container> container;       ///< List, Tuple, Dict (key, value, ...); Enum: items[0] is the value
+  std::shared_ptr<Object> object;
+  bool operator==(const Data&) const = delete;
+};
+struct Data::Container {
+  std::vector<Data> items;
+  std::optional<Type> type;  ///< the type tag, if the file has one
+};
+
+struct Object {
+  std::string class_name;  ///< qualified; a class of the Program, or a C++ class ("__torch__.torch.classes....")
+  std::vector<std::pair<std::string, Data>> attributes;  ///< state, in order
+  std::optional<Data> state;  ///< for classes with __setstate__: the argument to give it; attributes are then empty
+
+  const Data* attribute(std::string_view name) const;
+};
+
+/// A sample input that the file holds: dtype and sizes of tensors, no contents.
+struct SampleInput {
+  Data value;  ///< tensors have sizes and dtype and no storage
+};
+
+/// Text of one code file, and how to get from a byte of it to the user's source.
+struct SourceFile {
+  std::string name;  ///< record name
+  std::string text;
+  std::function<Place(uint32_t offset)> locate;  ///< may be empty
+};
+
+struct Program {
+  std::string producer;           ///< "TorchScript" or "torch.export", for messages
+  int64_t file_version = 0;       ///< decides which old meaning an operator has
+  std::vector<SourceFile> files;
+  std::unordered_map<std::string, Class> classes;       ///< by qualified name
+  std::unordered_map<std::string, Function> functions;  ///< free functions by qualified name
+  std::shared_ptr<Object> root;                         ///< the model
+  std::vector<Data> constants;                          ///< CONSTANTS.cN
+  std::optional<std::vector<SampleInput>> samples;      ///< one per parameter of forward, self excluded
+
+  const Class* find_class(std::string_view qualified_name) const;
+  const Function* find_function(std::string_view qualified_name) const;
+  /// The root's forward. Throws when there is none.
+  const Function& forward() const;
+  Place locate(Pos pos) const;
+};
+
+}  // namespace lithify::program

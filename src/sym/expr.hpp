@@ -1,0 +1,124 @@
+// Symbolic integers: the sizes of tensors, and everything that is computed from them.
+//
+// Expressions are canonical and hash-consed: two expressions that simplify to the same form are the same pointer, so
+// equality is a pointer comparison. The canonical form is a polynomial with integer coefficients over atoms; an atom
+// is a symbol or an application of floor division, modulo, minimum, maximum or broadcast to expressions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lithify::sym {
+
+struct Node;  // the interned form; owned by a Context
+
+/// A symbolic integer: a cheap handle. Valid as long as the Context that made it.
+class Expr {
+ public:
+  Expr() = default;
+  explicit Expr(const Node* node) : node_(node) {}
+  const Node* node() const { return node_; }
+  explicit operator bool() const { return node_ != nullptr; }
+  bool operator==(const Expr& o) const { return node_ == o.node_; }
+
+  bool is_constant() const;
+  /// The value if it is a constant.
+  std::optional<int64_t> constant() const;
+  bool is(int64_t v) const { return constant() == v; }
+  bool is_symbol() const;
+  /// What is known for every value that the symbols may take.
+  std::optional<int64_t> lower() const;
+  std::optional<int64_t> upper() const;
+  /// A readable formula: "batch", "2*seq + 1", "floor((height - 1)/2) + 1", "max(1, n)".
+  std::string str() const;
+
+ private:
+  const Node* node_ = nullptr;
+};
+
+/// The symbol's own facts. Sizes are at least 1 unless said otherwise.
+struct SymbolInfo {
+  std::string name;
+  std::optional<int64_t> lower = 1;
+  std::optional<int64_t> upper;
+  std::optional<int64_t> sample;  ///< the size in the captured sample, if known
+  int64_t divisor = 1;            ///< every value is a multiple of this
+};
+
+/// Makes and owns expressions. Not thread safe; one per export.
+class Context {
+ public:
+  Context();
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  Expr constant(int64_t v);
+  /// A new symbol, distinct from every other even if the name is the same (the name is then made unique).
+  Expr symbol(SymbolInfo info);
+  const SymbolInfo& info(Expr symbol) const;
+
+  Expr add(Expr a, Expr b);
+  Expr sub(Expr a, Expr b);
+  Expr neg(Expr a);
+  Expr mul(Expr a, Expr b);
+  /// Python's // and %: rounding toward minus infinity. Exact polynomial divisions cancel: (6*b*s)/(2*b) is 3*s.
+  Expr floor_div(Expr a, Expr b);
+  Expr mod(Expr a, Expr b);
+  Expr ceil_div(Expr a, Expr b);
+  Expr min(Expr a, Expr b);
+  Expr max(Expr a, Expr b);
+  /// The size that a and b broadcast to; each is 1 or they are equal. Empty when they provably never can.
+  /// A symbol against a constant above 1 is empty as well: it would hold for two sizes only.
+  std::optional<Expr> broadcast(Expr a, Expr b);
+  Expr product(std::span<const Expr> factors);
+
+  /// a / b when b divides a exactly for every value of the symbols; empty otherwise.
+  std::optional<Expr> divide_exactly(Expr a, Expr b);
+
+  // Comparisons: true or false when that holds for every value of the symbols, empty when it depends on them.
+  std::optional<bool> equal(Expr a, Expr b);
+  std::optional<bool> less(Expr a, Expr b);
+  std::optional<bool> less_equal(Expr a, Expr b);
+
+  /// The value when every symbol has the given value; empty when a symbol's value is not known or a divisor is 0.
+  std::optional<int64_t> evaluate(Expr e, const std::function<std::optional<int64_t>(Expr symbol)>& value_of) const;
+  /// Evaluation at the symbols' sample sizes.
+  std::optional<int64_t> sample(Expr e) const;
+  /// The expression with a symbol replaced.
+  Expr substitute(Expr e, Expr symbol, Expr by);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// ---- for those who turn an expression into something else (the ONNX builder) ----
+
+enum class Kind : uint8_t { Constant, Symbol, Polynomial, FloorDiv, Mod, Min, Max, Broadcast };
+
+/// coefficient * product of atoms; an atom repeats for powers. Atoms are never constants or polynomials.
+struct Term {
+  int64_t coefficient = 0;
+  std::vector<Expr> atoms;
+};
+
+Kind kind(Expr e);
+/// The terms of a polynomial, in canonical order; the constant term, if any, last and without atoms. Also works for
+/// constants and atoms (one term).
+std::vector<Term> terms(Expr e);
+/// The two operands of FloorDiv, Mod, Min, Max, Broadcast.
+std::pair<Expr, Expr> operands(Expr e);
+
+}  // namespace lithify::sym
+
+template <>
+struct std::hash<lithify::sym::Expr> {
+  size_t operator()(const lithify::sym::Expr& e) const noexcept { return std::hash<const void*>()(e.node()); }
+};
