@@ -1,0 +1,129 @@
+// Appends ONNX nodes. Checks an operator against the target opset, infers the facts of its outputs, folds what is
+// constant or symbolic, shares equal nodes, and leaves out what does nothing. The named helpers hide what differs
+// between opsets (axes as attribute or input, ...), so that a rule is written once.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "onnx/graph.hpp"
+
+namespace lithify::onnx {
+
+using Attributes = std::vector<Attribute>;
+using Inputs = std::vector<Value*>;
+
+class Builder {
+ public:
+  Builder(Graph& graph, sym::Context& sym, int opset);
+
+  sym::Context& sym;
+  Graph& graph() { return graph_; }
+  int opset() const { return opset_; }
+
+  /// Where the nodes that follow come from; kept on each node.
+  std::string scope;
+  Place place;
+
+  // ---- any operator -----------------------------------------------------------------------------------------
+  /// One output. Attributes: op("Celu", {x}, {{"alpha", 0.5f}}); integers must be int64_t, reals float.
+  Value* op(std::string_view type, Inputs inputs, Attributes attributes = {});
+  /// Several outputs.
+  std::vector<Value*> op_n(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs);
+
+  // ---- graph inputs and constants ------------------------------------------------------------------------------
+  /// Each symbol among the sizes that is not yet bound gets this input's axis as its source.
+  Value* input(std::string name, DType dtype, Shape shape);
+  /// A weight of the model file, under its name there. The same memory under the same view is the same value.
+  Value* weight(const TensorView& view, std::string_view name);
+  Value* constant(Tensor tensor, std::string_view name = {});
+  Value* constant(TensorView view, std::string_view name = {}) { return constant(Tensor(std::move(view)), name); }
+  /// A 0-d constant of any real, integer or bool type; the number is converted to the type.
+  Value* scalar(DType dtype, double v);
+  Value* scalar_int(DType dtype, int64_t v);
+  /// A 1-D int64 constant.
+  Value* ints(std::span<const int64_t> v);
+  Value* ints(std::initializer_list<int64_t> v) { return ints(std::span(v.begin(), v.size())); }
+  /// A 1-D float32 constant.
+  Value* floats(std::span<const float> v);
+  /// A 0-d or 1-D int64 value of sizes.
+  Value* symbolic(Dim e);
+  Value* symbolic(std::span<const Dim> e);
+  /// Any rank; contents in row-major order. dtype is an integer type or bool.
+  Value* symbolic(DType dtype, Shape shape, std::vector<Dim> contents);
+  /// A tensor filled with one number (a 0-d value).
+  Value* full(const Shape& shape, Value* scalar);
+  /// A new symbol that stands for the number that a one-element integer value has at run time.
+  Dim symbol_of(Value* v, std::string_view name, std::optional<int64_t> lower = std::nullopt);
+
+  // ---- helpers ------------------------------------------------------------------------------------------------
+  Value* cast(Value* x, DType to);
+  /// The same elements under other sizes, which must have the same product.
+  Value* reshape(Value* x, const Shape& to);
+  Value* transpose(Value* x, std::span<const int64_t> perm);
+  Value* transpose(Value* x, std::initializer_list<int64_t> perm) {
+    return transpose(x, std::span(perm.begin(), perm.size()));
+  }
+  /// Exchanges two dimensions; negative ones count from the end.
+  Value* swap_dims(Value* x, int64_t a, int64_t b);
+  /// Removes axes of size 1; inserts axes of size 1 (positions in the result). Not negative.
+  Value* squeeze(Value* x, std::vector<int64_t> axes);
+  Value* unsqueeze(Value* x, std::vector<int64_t> axes);
+  /// Elements start, start+step, ... below end, of one axis. Constants are clamped as in Python (negative ones count
+  /// from the end); symbolic ones must already lie in [0, size]. A negative step needs constants or start = size-1.
+  Value* slice(Value* x, int64_t axis, Dim start, Dim end, int64_t step = 1);
+  /// x with the elements of one axis in reverse order.
+  Value* flip(Value* x, int64_t axis);
+  /// x without one axis, at a position on it. Negative constants count from the end.
+  Value* select(Value* x, int64_t axis, Dim index);
+  Value* concat(Inputs parts, int64_t axis);
+  std::vector<Value*> split(Value* x, std::span<const Dim> lengths, int64_t axis);
+  /// x broadcast to sizes.
+  Value* expand(Value* x, const Shape& to);
+  Value* gather(Value* x, Value* indices, int64_t axis);
+  /// ReduceSum, ReduceMean, ReduceMax, ...; no axes means all of them.
+  Value* reduce(std::string_view type, Value* x, std::vector<int64_t> axes, bool keepdims);
+  Value* softmax(std::string_view type, Value* x, int64_t axis);  ///< "Softmax" or "LogSoftmax"
+  /// pads: begin and end of each axis. mode: "constant", "reflect", "edge", "wrap" (opset 19).
+  Value* pad(Value* x, std::span<const std::pair<Dim, Dim>> pads, std::string_view mode, Value* fill = nullptr);
+  Value* where(Value* condition, Value* a, Value* b) { return op("Where", {condition, a, b}); }
+  Value* add(Value* a, Value* b) { return op("Add", {a, b}); }
+  Value* sub(Value* a, Value* b) { return op("Sub", {a, b}); }
+  Value* mul(Value* a, Value* b) { return op("Mul", {a, b}); }
+  Value* div(Value* a, Value* b) { return op("Div", {a, b}); }
+  Value* matmul(Value* a, Value* b) { return op("MatMul", {a, b}); }
+  /// A 1-D int64 value with the sizes of x. Needs no node where they are known.
+  Value* shape_of(Value* x) { return symbolic(x->shape); }
+
+  Shape broadcast(const Shape& a, const Shape& b);
+  Dim numel(const Shape& shape) { return sym.product(shape); }
+  Dim dim(int64_t v) { return sym.constant(v); }
+
+  /// A value as a node can take it: symbolic values become constants or nodes here.
+  Value* real(Value* v);
+
+  /// Makes `outputs` the graph's outputs under these names (an Identity where a value cannot be renamed), applies the
+  /// rewrites that need to know all uses, removes nodes that nothing uses, and names every value and node.
+  void finish(std::span<const std::pair<std::string, Value*>> outputs);
+
+ private:
+  Value* simplified(std::string_view type, Inputs& inputs, Attributes& attributes);
+  Value* materialize(Dim e);                      // a one-element 1-D value
+  Value* materialize(std::span<const Dim> dims);  // a 1-D value
+  Value* new_constant(std::shared_ptr<const Tensor> tensor, std::string_view name);
+
+  Graph& graph_;
+  int opset_;
+  std::unordered_map<std::string, std::vector<Value*>> shared_;  // pure nodes and constants by their text
+  struct Source {
+    Value* value;  // an input whose axis is the size, or (axis < 0) an integer value of one element
+    int64_t axis;
+  };
+  std::unordered_map<sym::Expr, Source> sources_;  // of symbols
+  std::unordered_map<sym::Expr, Value*> materialized_;
+};
+
+}  // namespace lithify::onnx

@@ -1,0 +1,13 @@
+// Evaluates ONNX operators at export on inputs that are known: small constants, and integer tensors whose elements are
+// symbolic expressions.
+#pragma once
+
+#include "onnx/builder.hpp"
+
+namespace lithify::onnx {
+
+/// The outputs of a node if all it needs is known and the result is small; empty otherwise. `node` has its inputs,
+/// attributes and inferred outputs' facts (dtype, shape); the result has one value per output.
+std::vector<Value*> fold(Builder& builder, const Node& node);
+
+}  // namespace lithify::onnx

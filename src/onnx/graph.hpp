@@ -1,0 +1,140 @@
+// The ONNX graph in memory: values with facts, nodes, and constants that are views of the model file.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/diagnostic.hpp"
+#include "base/tensor.hpp"
+#include "sym/expr.hpp"
+
+namespace lithify::onnx {
+
+using Dim = sym::Expr;
+using Shape = std::vector<Dim>;
+
+struct Node;
+class Graph;
+
+/// Constant contents: pieces whose elements, each in row-major order, follow one another. Weights are never copied;
+/// reordering gates or joining two directions of an LSTM makes other pieces of the same mapped bytes.
+struct Tensor {
+  struct Piece {
+    TensorView view;
+    /// If set, row i (index of the view's first dimension) is multiplied by (*scale)[i] as it is written.
+    std::shared_ptr<const std::vector<float>> scale;
+  };
+  DType dtype = DType::Undefined;
+  std::vector<int64_t> sizes;
+  std::vector<Piece> pieces;
+
+  explicit Tensor(TensorView view);
+  Tensor(DType dtype, std::vector<int64_t> sizes, std::vector<Piece> pieces);
+
+  int64_t numel() const;
+  size_t nbytes() const;
+  /// The view, when there is one piece and it is not scaled; nullptr otherwise.
+  const TensorView* view() const;
+  /// All elements in row-major order: of integer and bool tensors, of integer, bool and floating ones. For small
+  /// tensors only.
+  std::vector<int64_t> integers() const;
+  std::vector<double> reals() const;
+};
+
+/// One value of the graph and everything that is known about it.
+struct Value {
+  enum class Kind {
+    Input,
+    Constant,  ///< an initializer; `constant` is set
+    Output,    ///< of a node
+    Symbolic,  ///< an integer tensor whose elements are known expressions; becomes nodes only when a node needs it
+  };
+  Kind kind = Kind::Output;
+  std::string name;
+  DType dtype = DType::Undefined;
+  Shape shape;
+  Node* producer = nullptr;
+  size_t output_index = 0;
+  std::shared_ptr<const Tensor> constant;
+  /// The elements of a small integer or bool tensor as expressions, where they are known (of constants too).
+  std::optional<std::vector<Dim>> contents;
+
+  size_t rank() const { return shape.size(); }
+  bool is_constant() const { return constant != nullptr; }
+};
+
+struct Attribute {
+  using Data = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
+                            std::shared_ptr<const Tensor>, std::shared_ptr<Graph>>;
+  std::string name;
+  Data data;
+};
+
+struct Node {
+  std::string op_type;
+  std::string domain;  ///< empty is the standard domain
+  std::string name;
+  std::vector<Value*> inputs;  ///< nullptr: an optional input left out
+  std::vector<Value*> outputs;
+  std::vector<Attribute> attributes;
+  std::string scope;  ///< module path, "encoder.layer.0"
+  Place place;        ///< the user's source line
+
+  const Attribute* attribute(std::string_view name) const;
+  int64_t int_attribute(std::string_view name, int64_t otherwise) const;
+};
+
+/// Owns values and nodes; nodes are in an order in which each comes after its inputs.
+class Graph {
+ public:
+  explicit Graph(Graph* parent = nullptr) : parent_(parent) {}
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  Value* new_value();
+  /// A node that is not yet in `nodes`.
+  Node* new_node();
+
+  Graph* parent() const { return parent_; }
+  std::vector<Value*> inputs;
+  std::vector<Value*> outputs;
+  std::vector<Node*> nodes;
+
+  /// The constants that the nodes and outputs use, in order of first use.
+  std::vector<Value*> initializers() const;
+
+ private:
+  Graph* parent_;
+  std::deque<Value> value_pool_;
+  std::deque<Node> node_pool_;
+};
+
+/// A whole model, ready to be written.
+struct Model {
+  std::unique_ptr<Graph> graph;
+  int opset = 0;
+  std::map<std::string, int> domains;  ///< further operator domains and their versions
+  std::string graph_name = "main_graph";
+  std::string producer_name = "lithify";
+  std::string producer_version;
+  std::vector<std::pair<std::string, std::string>> metadata;
+
+  /// The oldest IR version that has the opset.
+  int ir_version() const;
+};
+
+/// The graph as text, one line a node: for tests and `-v`.
+std::string print(const Graph& graph);
+/// "float32[batch, 10]".
+std::string print_type(const Value& value);
+std::string print_shape(const Shape& shape);
+
+}  // namespace lithify::onnx

@@ -1,0 +1,55 @@
+// What is known of each ONNX operator: the opsets that have it, and the rule that gives the facts of its outputs.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "onnx/graph.hpp"
+
+namespace lithify::onnx {
+
+/// The node under inference, as an operator's rule sees it. Inputs have facts; outputs get theirs by `set`.
+class Inference {
+ public:
+  Inference(sym::Context& sym, int opset, Node& node) : sym(sym), opset(opset), node(node) {}
+
+  sym::Context& sym;
+  const int opset;
+  Node& node;
+
+  size_t inputs() const { return node.inputs.size(); }
+  bool has(size_t i) const { return i < node.inputs.size() && node.inputs[i] != nullptr; }
+  const Value& in(size_t i) const { return *node.inputs[i]; }
+  void set(size_t output, DType dtype, Shape shape);
+
+  int64_t integer(std::string_view attribute, int64_t otherwise) const;
+  std::string text(std::string_view attribute, std::string otherwise) const;
+  /// Empty when the attribute is not there.
+  std::vector<int64_t> integers(std::string_view attribute) const;
+  /// Axes that are an attribute in older opsets and an input (number `input`) in newer ones, made non-negative for
+  /// `rank`; empty optional when neither is given.
+  std::optional<std::vector<int64_t>> axes(size_t input, size_t rank, std::string_view attribute = "axes") const;
+  int64_t axis(int64_t otherwise, size_t rank, std::string_view attribute = "axis") const;
+  /// The contents of an integer input as expressions. Throws Internal when they are not known.
+  std::vector<Dim> contents(size_t input) const;
+  /// A size nobody knows at export: a new symbol with a readable name.
+  Dim fresh(std::string_view name, int64_t lower = 0);
+  /// Sizes that the shapes broadcast to. Throws ShapeMismatch, or BurntSize where a dynamic dimension meets a number.
+  Shape broadcast(std::initializer_list<const Shape*> shapes) const;
+  [[noreturn]] void fail(const std::string& message) const;
+};
+
+struct OpDef {
+  std::string_view name;
+  int since;  ///< first opset that has the operator
+  void (*infer)(Inference&);
+  bool pure = true;  ///< equal nodes give equal values
+};
+
+/// The operator of the standard domain, or nullptr if there is none of that name.
+const OpDef* find_op(std::string_view name);
+
+/// Sizes that a and b broadcast to. Throws ShapeMismatch, or BurntSize where a dynamic dimension meets a number.
+Shape broadcast_shapes(sym::Context& sym, const Shape& a, const Shape& b);
+
+}  // namespace lithify::onnx
