@@ -1,0 +1,52 @@
+// The rules: one per operator overload, registered by its schema.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "eval/call.hpp"
+
+namespace lithify::eval {
+
+using RuleFunction = std::function<Value(Call&)>;
+
+struct Rule {
+  Schema schema;
+  int since = 0;  ///< first opset in which the rule can be used
+  RuleFunction run;
+  bool derived = false;  ///< op_ and .out forms, made from the plain rule
+};
+
+/// What a unary or binary operator does with types before it computes.
+enum class Promote {
+  Keep,         ///< computes in the promoted type of its operands
+  IntToFloat,   ///< integers and bools become float32
+  Compare,      ///< as Keep, the result is bool
+};
+
+class Registry {
+ public:
+  /// Adds a rule. For a schema whose first argument is a tensor "self", the in-place form `op_` (result cast to the
+  /// type of self and written to it) and the `.out` form follow, unless they are registered themselves.
+  void add(std::string_view schema, RuleFunction rule, int since = 0);
+  /// One ONNX operator on "self".
+  void unary(std::string_view schema, std::string_view onnx_op, Promote promote, int since = 0);
+  /// One ONNX operator on "self" and "other", promoted and broadcast.
+  void binary(std::string_view schema, std::string_view onnx_op, Promote promote, int since = 0);
+
+  /// All overloads of a name ("aten::add"), in order of registration; empty when there is none.
+  const std::vector<const Rule*>& overloads(std::string_view name) const;
+  /// All rules, for listings.
+  const std::deque<Rule>& rules() const { return rules_; }
+
+ private:
+  void insert(Rule rule);
+  std::deque<Rule> rules_;
+  std::unordered_map<std::string, std::vector<const Rule*>> by_name_;
+};
+
+}  // namespace lithify::eval

@@ -1,0 +1,167 @@
+// The values that the evaluator computes with. Everything but the contents of tensors is known at export.
+#pragma once
+
+#include <complex>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "onnx/builder.hpp"
+#include "program/program.hpp"
+
+namespace lithify::eval {
+
+class Tensor;
+class Value;
+struct List;
+struct Dict;
+struct Object;
+
+using TensorPtr = std::shared_ptr<Tensor>;
+
+/// A view of a tensor: how to get it from its base, and how to put a changed view back into the base. `inverse` is
+/// empty for views that cannot be written through.
+struct View {
+  std::function<onnx::Value*(onnx::Builder&, onnx::Value* base)> forward;
+  std::function<onnx::Value*(onnx::Builder&, onnx::Value* base, onnx::Value* changed)> inverse;
+  std::string name;  ///< of the operator, for messages
+};
+
+/// A PyTorch tensor: an identity with contents that can be written, alone or as a view of another tensor.
+class Tensor {
+ public:
+  explicit Tensor(onnx::Value* value);
+  /// A view of `base` whose contents are now `value`.
+  Tensor(onnx::Value* value, TensorPtr base, View view);
+
+  /// The contents now: derived again from the base if that was written to since.
+  onnx::Value* read(onnx::Builder& b);
+  /// Replaces the contents, of the tensor and of everything that shares memory with it. Throws UnsupportedMutation
+  /// when a view in between cannot be written through. dtype and shape must be those of the tensor.
+  void write(onnx::Builder& b, onnx::Value* value);
+  /// Makes this tensor another one, as `set_data` and resizing in place do; its views are left behind.
+  void rebind(onnx::Value* value);
+
+  DType dtype() const { return value_->dtype; }
+  const onnx::Shape& shape() const { return value_->shape; }
+  size_t rank() const { return value_->shape.size(); }
+
+  /// A Python number that was made a 0-d tensor by tracing, or a number known only at run time (the result of item()):
+  /// it takes part in type promotion as a number.
+  bool is_number = false;
+
+ private:
+  struct Cell {
+    uint64_t version = 0;
+  };
+  onnx::Value* value_;
+  uint64_t seen_ = 0;  // version of the cell that value_ belongs to
+  std::shared_ptr<Cell> cell_;
+  TensorPtr base_;
+  View view_;
+};
+
+struct None {
+  bool operator==(const None&) const = default;
+};
+struct Device {
+  std::string name;
+  bool operator==(const Device&) const = default;
+};
+/// Never read in a program that is right.
+struct Uninitialized {};
+/// The result of something that could not be exported; using it yields another one. The reason has been reported.
+struct Poison {};
+/// A member of a TorchScript enum.
+struct Enum {
+  const program::Class* type;
+  std::string name;
+  std::shared_ptr<Value> value;
+};
+struct Tuple {
+  std::shared_ptr<const std::vector<Value>> items;
+  const program::Class* named = nullptr;  ///< of a NamedTuple
+};
+struct Closure;
+/// A function as a value: of the program, or a closure with the locals of its frame.
+struct Function {
+  const program::Function* function = nullptr;
+  std::shared_ptr<Closure> closure;
+};
+
+/// Any value of the program. Integers are symbolic expressions; lists, dicts, objects and tensors have identity.
+class Value {
+ public:
+  using Data = std::variant<None, bool, sym::Expr, double, std::complex<double>, std::string, Device, TensorPtr,
+                            std::shared_ptr<List>, Tuple, std::shared_ptr<Dict>, std::shared_ptr<Object>, Enum, Function,
+                            Uninitialized, Poison>;
+  Value() = default;
+  template <class T>
+    requires std::constructible_from<Data, T> && (!std::same_as<std::remove_cvref_t<T>, Value>)
+  Value(T&& v) : data_(std::forward<T>(v)) {}  // NOLINT: conversion is the point
+  Value(const char* text) : data_(std::string(text)) {}
+  /// A new tensor of its own.
+  Value(onnx::Value* v) : data_(std::make_shared<Tensor>(v)) {}
+  /// Tuples and lists.
+  static Value tuple(std::vector<Value> items, const program::Class* named = nullptr);
+  static Value list(std::vector<Value> items);
+  static Value list(const std::vector<onnx::Value*>& tensors);
+
+  template <class T>
+  bool is() const {
+    return std::holds_alternative<T>(data_);
+  }
+  template <class T>
+  const T* get_if() const {
+    return std::get_if<T>(&data_);
+  }
+  bool is_none() const { return is<None>(); }
+  bool is_tensor() const { return is<TensorPtr>(); }
+  bool is_int() const { return is<sym::Expr>(); }
+  bool is_list() const { return is<std::shared_ptr<List>>(); }
+  bool is_poison() const { return is<Poison>(); }
+  /// int, float, bool or complex, or a number known only at run time.
+  bool is_number() const;
+
+  const TensorPtr& tensor() const { return std::get<TensorPtr>(data_); }
+  sym::Expr integer() const { return std::get<sym::Expr>(data_); }
+  /// The elements of a list or tuple. Throws TypeMismatch for anything else.
+  const std::vector<Value>& items() const;
+  std::vector<Value>& list_items() const;
+
+  /// "Tensor", "int", "List", ... for messages.
+  std::string kind_name() const;
+  const Data& data() const { return data_; }
+
+ private:
+  Data data_;
+};
+
+struct List {
+  std::vector<Value> items;
+};
+/// Keys are strings, integers, floats or bools; order is that of insertion.
+struct Dict {
+  std::vector<std::pair<Value, Value>> items;
+  const Value* find(const Value& key) const;
+  void set(Value key, Value value);
+  bool erase(const Value& key);
+};
+/// A module or another object of a TorchScript class.
+struct Object {
+  const program::Class* type = nullptr;
+  std::string class_name;
+  std::string path;  ///< from the root module: "encoder.layer.0"; empty for the root
+  std::vector<std::pair<std::string, Value>> attributes;
+  Value* attribute(std::string_view name);
+  void set(std::string_view name, Value value);
+};
+
+/// Whether two values are equal as Python's == has it, where that is known at export. Tensors: by identity.
+std::optional<bool> equal(sym::Context& sym, const Value& a, const Value& b);
+
+}  // namespace lithify::eval
