@@ -1,0 +1,434 @@
+"""Takes a model through the exporter and ONNX Runtime, and compares it with eager PyTorch.
+
+`verify` takes one case of `tests.cases` along all its routes. The pieces (`export`, `Session`, `compare`) serve the tests of
+whole models too. Whatever goes wrong is a `Mismatch` with a message that stands by itself.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import linecache
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import textwrap
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.reference
+import onnxruntime
+import torch
+from torch import nn
+
+from tests.cases import OPSETS, ROOT, Case, Dim, Spec
+
+LITHIFY = Path(os.environ.get("LITHIFY", ROOT / "build" / "lithify"))
+FAILURES = ROOT / "build" / "failures"
+DEFAULT_OPSET = 18
+TURNS = (11, 23, 13, 20, 16, 21, 12, 22, 14, 19, 15, 17)
+TOLERANCE = {torch.float16: (1e-2, 1e-3), torch.bfloat16: (5e-2, 1e-2), torch.float64: (1e-7, 1e-7)}
+SECONDS = 120
+
+onnxruntime.set_default_logger_severity(3)
+
+Names = dict[str, dict[int, str]]
+
+
+class Mismatch(AssertionError):
+    """The exported model is not what was asked for."""
+
+
+# ---- pieces ---------------------------------------------------------------------------------------
+
+
+def export(
+    model: Path,
+    out: Path,
+    *,
+    opset: int = DEFAULT_OPSET,
+    dynamic: Names | None = None,
+    inputs: Sequence[str] = (),
+    flags: Sequence[str] = (),
+    names: Names | None = None,
+) -> onnx.ModelProto:
+    """Runs `lithify export`, checks the file that it wrote, and loads it. `names` are the axes that must be dynamic in it."""
+    command = export_command(model, out, opset=opset, dynamic=dynamic, inputs=inputs, flags=flags)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, close_fds=False)
+    if done.returncode != 0:
+        raise Mismatch(f"exit code {done.returncode} from\n  {_shown(command)}\n{done.stderr or done.stdout}")
+    try:
+        # By path: a checker that is given the message cannot see external data or files above 2 GB.
+        onnx.checker.check_model(str(out), full_check=True)
+    except Exception as error:
+        raise Mismatch(f"the full check of onnx refuses the model: {error}") from error
+    loaded = onnx.load(str(out), load_external_data=False)
+    written = {entry.domain: entry.version for entry in loaded.opset_import}
+    if written.get("") != opset:
+        raise Mismatch(f"asked for opset {opset}, the file says {written}")
+    check_names(loaded, (dynamic or {}) if names is None else names)
+    return loaded
+
+
+def export_command(
+    model: Path,
+    out: Path,
+    *,
+    opset: int = DEFAULT_OPSET,
+    dynamic: Names | None = None,
+    inputs: Sequence[str] = (),
+    flags: Sequence[str] = (),
+) -> list[str]:
+    command = [str(LITHIFY), "export", str(model), "-o", str(out), "--opset", str(opset), "-q", *flags]
+    for spec in inputs:
+        command += ["--input", spec]
+    for name, axes in (dynamic or {}).items():
+        command += ["--dynamic", f"{name}:" + ",".join(f"{axis}={dim}" for axis, dim in axes.items())]
+    return command
+
+
+def check_names(model: onnx.ModelProto, dynamic: Names) -> None:
+    """Every axis that was named has its name in the graph's inputs, and every other axis has a fixed size."""
+    found = {i.name: i.type.tensor_type.shape.dim for i in model.graph.input}
+    for name, axes in dynamic.items():
+        if name not in found:
+            raise Mismatch(f"no input {name!r} in the graph, only {sorted(found)}")
+        for axis, dim in axes.items():
+            if found[name][axis].dim_param != dim:
+                raise Mismatch(f"axis {axis} of input {name!r} is {found[name][axis]}, not named {dim!r}")
+    for name, dims in found.items():
+        for axis, dim in enumerate(dims):
+            if axis not in dynamic.get(name, {}) and not dim.HasField("dim_value"):
+                raise Mismatch(f"axis {axis} of input {name!r} was not declared dynamic but is {dim.dim_param!r}")
+
+
+class Session:
+    """An ONNX file ready to run, on tensors of PyTorch, which also have bfloat16."""
+
+    def __init__(self, path: Path, *, reference: bool = False) -> None:
+        self.model = onnx.load(str(path), load_external_data=reference)
+        self.names = [i.name for i in self.model.graph.input]
+        self.outputs = [(o.name, o.type.tensor_type) for o in self.model.graph.output]
+        if reference:
+            self.evaluator = onnx.reference.ReferenceEvaluator(self.model)
+            return
+        self.evaluator = None
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            self.ort = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise Mismatch(f"ONNX Runtime does not load the model: {error}") from error
+
+    def run(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
+        if len(inputs) != len(self.names):
+            raise Mismatch(f"the graph has inputs {self.names}, the model takes {len(inputs)}")
+        feed = dict(zip(self.names, inputs, strict=False))
+        try:
+            if self.evaluator is not None:
+                arrays = self.evaluator.run(None, {n: t.numpy() for n, t in feed.items()})
+                return [torch.from_numpy(np.asarray(a)) for a in arrays]
+            values = self.ort.run_with_ort_values(None, {n: _to_ort(t) for n, t in feed.items()})
+            return [_from_ort(v) for v in values]
+        except Exception as error:
+            shapes = {n: list(t.shape) for n, t in feed.items()}
+            raise Mismatch(f"ONNX Runtime fails at {shapes}: {error}") from error
+
+
+def _to_ort(tensor: torch.Tensor) -> onnxruntime.OrtValue:
+    if tensor.dtype == torch.bfloat16:
+        bits = tensor.contiguous().view(torch.int16).numpy()
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
+    return onnxruntime.OrtValue.ortvalue_from_numpy(tensor.contiguous().numpy())
+
+
+def _from_ort(value: onnxruntime.OrtValue) -> torch.Tensor:
+    if value.element_type() == onnx.TensorProto.BFLOAT16:
+        shape = value.shape()
+        raw = bytearray(ctypes.string_at(value.data_ptr(), 2 * int(np.prod(shape)))) if 0 not in shape else bytearray()
+        return torch.frombuffer(raw, dtype=torch.bfloat16).reshape(shape) if raw else torch.empty(shape, dtype=torch.bfloat16)
+    return torch.from_numpy(np.array(value.numpy()))
+
+
+def compare(
+    got: Sequence[torch.Tensor],
+    expected: Sequence[torch.Tensor],
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    outputs: Iterable[tuple[str, Any]] = (),
+) -> None:
+    """The same number of tensors, of the same element types and shapes, with close values (NaN is equal to NaN)."""
+    if len(got) != len(expected):
+        raise Mismatch(f"{len(got)} outputs, eager PyTorch has {len(expected)}")
+    for i, (g, e) in enumerate(zip(got, expected, strict=True)):
+        if g.dtype != e.dtype:
+            raise Mismatch(f"output {i} is {g.dtype}, eager PyTorch has {e.dtype}")
+        if g.shape != e.shape:
+            raise Mismatch(f"output {i} has the shape {list(g.shape)}, eager PyTorch has {list(e.shape)}")
+        usual = TOLERANCE.get(e.dtype, (1e-4, 1e-5))
+        relative, absolute = (u if given is None else given for u, given in zip(usual, (rtol, atol), strict=True))
+        try:
+            torch.testing.assert_close(g, e, rtol=relative, atol=absolute, equal_nan=True)
+        except AssertionError as error:
+            raise Mismatch(f"output {i} {list(e.shape)}: {error}\n  got      {_few(g)}\n  expected {_few(e)}") from None
+    for i, ((name, tensor_type), e) in enumerate(zip(outputs, expected, strict=False)):
+        said = [d.dim_value if d.HasField("dim_value") else None for d in tensor_type.shape.dim]
+        if len(said) != e.dim() or any(s is not None and s != n for s, n in zip(said, e.shape, strict=False)):
+            raise Mismatch(f"the graph says {said} for output {i} ({name}), which has the shape {list(e.shape)}")
+
+
+def flat(value: Any) -> list[torch.Tensor]:
+    """The tensors of a result in the order in which they are outputs; a number is a 0-d tensor."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        return [t for v in value.values() for t in flat(v)]
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in flat(v)]
+    if value is None:
+        return []
+    return [torch.tensor(value)]
+
+
+def _few(tensor: torch.Tensor) -> str:
+    values = tensor.flatten()[:8].tolist()
+    return str([round(v, 6) if isinstance(v, float) else v for v in values]) + (" ..." if tensor.numel() > 8 else "")
+
+
+def _shown(command: Sequence[str]) -> str:
+    return " ".join(repr(part) if re.search(r"[^\w./=:,-]", part) else part for part in command)
+
+
+# ---- cases ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Route:
+    """One export of a case."""
+
+    script: bool
+    dynamic: bool
+    opset: int
+    ones: bool = False
+
+    def __str__(self) -> str:
+        sizes = "dynamic sizes" if self.dynamic else "static sizes"
+        return f"{'scripted' if self.script else 'traced'}, {sizes}, opset {self.opset}" + (", sample of 1" if self.ones else "")
+
+
+def routes(case: Case, opsets: str = "") -> Iterator[Route]:
+    """The default opset by all routes and two more in turn; with `all`, or numbers, the other opsets are those."""
+    dynamic = bool(case.dims)
+    usable = [o for o in OPSETS if o in case.opsets]
+    first = DEFAULT_OPSET if DEFAULT_OPSET in usable else usable[-1]
+    others = [o for o in TURNS if o in usable and o != first]
+    if opsets:
+        asked = usable if opsets == "all" else [int(o) for o in opsets.split(",")]
+        others = [o for o in others if o in asked]
+    elif others:
+        turn = _seed(case.name) % len(others)
+        others = (others[turn:] + others[:turn])[:2]
+    yield Route(False, False, first)
+    if dynamic:
+        yield Route(False, True, first)
+    if case.script:
+        yield Route(True, dynamic, first)
+    for i, opset in enumerate(others):
+        yield Route(False, dynamic, opset, ones=dynamic and case.ones and i % 2 == 0)
+
+
+def verify(case: Case, opsets: str = "") -> None:
+    """Takes the case along every route; at the first that fails, leaves a reproduction and says where."""
+    with tempfile.TemporaryDirectory(prefix="lithify-") as name, torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        folder = Path(name)
+        module = build(case)
+        sizes = case.sizes()
+        samples = [draw(case, at) for at in sizes]
+        expected = [_eager(case, module, at, inputs) for at, inputs in zip(sizes, samples, strict=True)]
+        saved: dict[tuple[bool, bool], Path | None] = {}
+        for route in routes(case, opsets):
+            capture = (route.script, route.ones)
+            if capture not in saved:
+                saved[capture] = _capture(module, samples[sizes.index(case.dims)] if route.ones else samples[0], folder, route)
+            model = saved[capture]
+            if model is None:
+                continue
+            count = len(sizes) if route.dynamic else 1
+            try:
+                _verify_route(case, route, model, sizes[:count], samples[:count], expected[:count])
+            except Mismatch as error:
+                where = _reproduction(case, route, model, samples[:count], expected[:count])
+                said = f"{case.place}: {case.name}\n{route}\n{textwrap.indent(case.source, '    ')}{error}\nto reproduce: {where}"
+                raise Mismatch(said) from None
+
+
+def build(case: Case) -> nn.Module:
+    """The module that the case's source describes, with weights drawn from the case's seed."""
+    filename = f"<{case.place}>"
+    linecache.cache[filename] = (len(case.source), None, case.source.splitlines(keepends=True), filename)
+    namespace = {"__name__": f"case_{_seed(case.name)}", **case.namespace}
+    exec(compile(case.source, filename, "exec"), namespace)
+    module: nn.Module = namespace["Case"]()
+    generator = torch.Generator().manual_seed(_seed(case.name))
+    for name, inner in case.modules.items():
+        inner = copy.deepcopy(inner).eval()
+        _draw_weights(inner, generator)
+        module.add_module(name, inner)
+    for name, buffer in case.buffers.items():
+        module.register_buffer(name, buffer)
+    return module.eval()
+
+
+def _draw_weights(module: nn.Module, generator: torch.Generator) -> None:
+    """No weight is left at 0 or 1, so that an error in any of them shows."""
+    for parameter in module.parameters():
+        if parameter.is_floating_point():
+            fan_in = max(1, parameter[0].numel()) if parameter.dim() > 1 else 4
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * fan_in**-0.5)
+    for name, buffer in module.named_buffers():
+        if name.endswith("running_var"):
+            buffer.copy_(torch.rand(buffer.shape, generator=generator) + 0.5)
+        elif name.endswith("running_mean"):
+            buffer.copy_(torch.randn(buffer.shape, generator=generator) * 0.3)
+
+
+def draw(case: Case, at: dict[str, int]) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(_seed(case.name))
+    return tuple(spec.draw(at, generator) for spec in case.inputs.values())
+
+
+def _eager(case: Case, module: nn.Module, at: dict[str, int], inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    try:
+        return [t.detach().clone() for t in flat(module(*(t.clone() for t in inputs)))]
+    except Exception as error:
+        hint = "does a dimension need a lower bound, as in H >= 3?"
+        raise Mismatch(f"{case.place}: eager PyTorch itself fails at {at}: {error}\n{case.source}{hint}") from error
+
+
+def _capture(module: nn.Module, sample: tuple[torch.Tensor, ...], folder: Path, route: Route) -> Path | None:
+    """Saves the traced or scripted module; None when torch cannot script it."""
+    path = folder / f"{'script' if route.script else 'trace'}{'_ones' if route.ones else ''}.pt"
+    if not route.script:
+        torch.jit.trace(module, tuple(t.clone() for t in sample), check_trace=False).save(str(path))
+        return path
+    try:
+        scripted = torch.jit.script(module)
+        scripted(*(t.clone() for t in sample))
+    except Exception:  # torch raises what it likes here; what cannot be scripted is nobody's model file
+        return None
+    scripted.save(str(path))
+    return path
+
+
+def _verify_route(
+    case: Case,
+    route: Route,
+    model: Path,
+    sizes: list[dict[str, int]],
+    samples: list[tuple[torch.Tensor, ...]],
+    expected: list[list[torch.Tensor]],
+) -> None:
+    out = model.with_suffix(f".{route.opset}.onnx")
+    options = _options(case, route, sizes[0])
+    names = _axes(case) if route.dynamic else {}
+    export(model, out, opset=route.opset, dynamic=options.dynamic, inputs=options.inputs, names=names)
+    session = Session(out, reference=bool(case.reference))
+    for at, inputs, e in zip(sizes, samples, expected, strict=True):
+        try:
+            compare(session.run(*(t.clone() for t in inputs)), e, rtol=case.rtol, atol=case.atol, outputs=session.outputs)
+        except Mismatch as error:
+            raise Mismatch(f"at {at}: {error}" if at else str(error)) from None
+
+
+@dataclass(frozen=True)
+class Options:
+    dynamic: Names
+    inputs: list[str]
+
+
+def _axes(case: Case) -> Names:
+    axes = {n: {i: str(d) for i, d in enumerate(s.shape) if isinstance(d, Dim)} for n, s in case.inputs.items()}
+    return {n: a for n, a in axes.items() if a}
+
+
+def _options(case: Case, route: Route, at: dict[str, int]) -> Options:
+    """A traced file knows the sizes of its sample, to a scripted one they are told."""
+    if not route.script:
+        return Options(_axes(case) if route.dynamic else {}, [])
+    return Options({}, [_told(name, spec, at, route.dynamic) for name, spec in case.inputs.items()])
+
+
+def _told(name: str, spec: Spec, at: dict[str, int], dynamic: bool) -> str:
+    sizes = [f"{d}={n}" if isinstance(d, Dim) and dynamic else str(n) for d, n in zip(spec.shape, spec.sizes(at), strict=True)]
+    return f"{name}:{str(spec.type.dtype).removeprefix('torch.')}[{','.join(sizes)}]"
+
+
+def _seed(name: str) -> int:
+    return zlib.crc32(name.encode())
+
+
+# ---- reproduction ---------------------------------------------------------------------------------
+
+SCRIPT = '''"""{name} ({place}), {route}
+
+{source}
+Run with PyTorch, onnx and onnxruntime at hand; the program is build/lithify or $LITHIFY.
+"""
+import os
+import subprocess
+from pathlib import Path
+
+import onnx
+import onnxruntime
+import torch
+
+here = Path(__file__).resolve().parent
+command = {command}
+command[0] = os.environ.get("LITHIFY", command[0])
+subprocess.run(command, cwd=here, check=True)
+onnx.checker.check_model(str(here / "model.onnx"), full_check=True)
+session = onnxruntime.InferenceSession(str(here / "model.onnx"))
+for inputs, expected in torch.load(here / "runs.pt"):
+    got = session.run(None, {{i.name: t.numpy() for i, t in zip(session.get_inputs(), inputs)}})
+    print("inputs", [list(t.shape) for t in inputs])
+    for g, e in zip(got, expected, strict=True):
+        g = torch.from_numpy(g)
+        same = g.shape == e.shape and g.dtype == e.dtype and torch.allclose(g, e, 1e-4, 1e-5, equal_nan=True)
+        print("  same" if same else f"  DIFFERENT\\n    got      {{g}}\\n    expected {{e}}")
+'''
+
+
+def _reproduction(
+    case: Case,
+    route: Route,
+    model: Path,
+    samples: list[tuple[torch.Tensor, ...]],
+    expected: list[list[torch.Tensor]],
+) -> Path:
+    """A directory with the model, the inputs and outputs of eager PyTorch, and a script that shows the failure."""
+    name = re.sub(r"[^\w.=-]+", "_", case.name)[:80]
+    folder = FAILURES / f"{name}-{_seed(case.name):08x}"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(model, folder / "model.pt")
+    written = model.with_suffix(f".{route.opset}.onnx")
+    if written.exists():
+        shutil.copy(written, folder / "model.onnx")
+    torch.save([(list(i), e) for i, e in zip(samples, expected, strict=True)], folder / "runs.pt")
+    options = _options(case, route, case.sizes()[0])
+    command = export_command(
+        Path("model.pt"), Path("model.onnx"), opset=route.opset, dynamic=options.dynamic, inputs=options.inputs
+    )
+    script = folder / "reproduce.py"
+    script.write_text(SCRIPT.format(name=case.name, place=case.place, route=route, source=case.source, command=command))
+    return script
