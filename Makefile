@@ -1,0 +1,51 @@
+# The commands of the project. Each first installs what is missing (scripts/setup).
+
+PYTHON := .venv/bin/python
+JOBS ?= $(shell nproc)
+SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
+
+.PHONY: build demo test unit test-asan test-python bench format lint clean setup asan
+
+build: setup  ## build/lithify, build/liblithify.a and .so
+	@[ -f build/build.ninja ] || cmake -S . -B build -G Ninja
+	cmake --build build -j $(JOBS)
+
+setup:
+	@scripts/setup
+
+demo: build  ## export a few models and run them in ONNX Runtime at several sizes
+	$(PYTHON) -m examples.demo
+
+test: unit test-asan test-python  ## everything
+
+unit: build
+	build/lithify_unit --no-version
+
+# -O1: the optimizer costs more time than it saves in tests this short.
+asan: setup
+	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_SANITIZE=ON -DCMAKE_CXX_FLAGS_RELEASE=-O1
+	cmake --build build-asan -j $(JOBS) --target lithify lithify_unit
+
+test-asan: asan  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
+	build-asan/lithify_unit --no-version
+	LITHIFY=build-asan/lithify $(PYTHON) -m pytest -q -n $(JOBS) tests/test_cli.py
+
+test-python: build  ## operator cases, whole models, the command line, the layout
+	$(PYTHON) -m pytest -q -n $(JOBS) tests
+
+bench: build  ## time and memory against torch.onnx.export
+	$(PYTHON) bench/run.py
+
+format: setup
+	clang-format -i $(SOURCES)
+	.venv/bin/ruff check -q --fix .
+	.venv/bin/ruff format -q .
+
+lint: build
+	clang-format --dry-run -Werror $(SOURCES)
+	run-clang-tidy -quiet -p build '/src/.*\.cpp$$'
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+
+clean:
+	rm -rf build build-asan
