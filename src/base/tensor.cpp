@@ -1,0 +1,358 @@
+#include "base/tensor.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/checked.hpp"
+
+namespace lithify {
+
+namespace {
+
+constexpr size_t kBuffer = size_t{1} << 20;       // what is gathered before it is handed on
+constexpr size_t kLargeBuffer = size_t{1} << 22;  // the same, when a transposed row is long
+constexpr size_t kCacheLine = 64;
+constexpr size_t kDirectRun = size_t{1} << 14;  // runs this long are not worth copying
+
+struct Dim {
+  int64_t size;
+  int64_t stride;  // in elements
+};
+
+/// The dimensions of a view without those of size 1, neighbours merged where one stride covers both.
+std::vector<Dim> merged_dims(const TensorView& view) {
+  std::vector<Dim> dims;
+  for (size_t i = 0; i < view.sizes.size(); ++i) {
+    const Dim d{view.sizes[i], view.strides[i]};
+    if (d.size == 1) continue;
+    if (!dims.empty() && dims.back().stride == d.size * d.stride) {
+      dims.back() = {dims.back().size * d.size, d.stride};
+    } else {
+      dims.push_back(d);
+    }
+  }
+  return dims;
+}
+
+/// Calls `visit(element_offset)` for every index of `dims`, last dimension fastest.
+template <class F>
+void for_each_index(std::span<const Dim> dims, F&& visit) {
+  std::vector<int64_t> index(dims.size(), 0);
+  int64_t offset = 0;
+  while (true) {
+    visit(offset);
+    size_t d = dims.size();
+    while (d > 0 && ++index[d - 1] == dims[d - 1].size) {
+      --d;
+      offset -= (dims[d].size - 1) * dims[d].stride;
+      index[d] = 0;
+    }
+    if (d == 0) return;
+    offset += dims[d - 1].stride;
+  }
+}
+
+struct Bytes16 {
+  uint64_t words[2];
+};
+
+/// Calls `f` with a value of the unsigned type that has `element` bytes.
+template <class F>
+void with_element(size_t element, F&& f) {
+  switch (element) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    case 8:
+      return f(uint64_t{});
+    case 16:
+      return f(Bytes16{});
+    default:
+      throw Error(Code::Internal, "elements of this type have no size");
+  }
+}
+
+// Storages are not aligned to their elements: every access goes through memcpy.
+template <class T>
+void copy_element(std::byte* to, const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  std::memcpy(to, &value, sizeof(T));
+}
+
+template <class T>
+void gather_row(std::byte* to, const std::byte* from, int64_t count, int64_t stride) {
+  if (stride == 1) {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+    return;
+  }
+  const int64_t step = stride * static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < count; ++i, to += sizeof(T), from += step) copy_element<T>(to, from);
+}
+
+/// A square of elements in registers: `kSide` vectors of 16 bytes.
+template <class T>
+struct Square {
+  static constexpr size_t kSide = 16 / sizeof(T);
+  typedef T Vector __attribute__((vector_size(16)));
+
+  template <size_t... I>
+  static Vector interleave_low(Vector a, Vector b, std::index_sequence<I...>) {
+    return __builtin_shufflevector(a, b, static_cast<int>(I % 2 * kSide + I / 2)...);
+  }
+  template <size_t... I>
+  static Vector interleave_high(Vector a, Vector b, std::index_sequence<I...>) {
+    return __builtin_shufflevector(a, b, static_cast<int>(I % 2 * kSide + kSide / 2 + I / 2)...);
+  }
+
+  /// to[r][c] = from[c][r], steps in bytes between the vectors. Interleaving the halves log2(kSide) times transposes.
+  static void transpose(std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step) {
+    constexpr auto lanes = std::make_index_sequence<kSide>{};
+    Vector a[kSide], b[kSide];
+    for (size_t i = 0; i < kSide; ++i) std::memcpy(&a[i], from + static_cast<int64_t>(i) * from_step, 16);
+    for (size_t done = 1; done < kSide; done *= 2) {
+      for (size_t i = 0; i < kSide / 2; ++i) {
+        b[2 * i] = interleave_low(a[i], a[i + kSide / 2], lanes);
+        b[2 * i + 1] = interleave_high(a[i], a[i + kSide / 2], lanes);
+      }
+      std::memcpy(a, b, sizeof(a));
+    }
+    for (size_t i = 0; i < kSide; ++i) std::memcpy(to + static_cast<int64_t>(i) * to_step, &a[i], 16);
+  }
+};
+
+/// to[r * to_row + c] = from[r + c * from_column], in elements: rows are adjacent in the source, columns in the target.
+template <class T>
+void transpose_unit(std::byte* to, int64_t to_row, const std::byte* from, int64_t from_column, int64_t rows,
+                    int64_t columns) {
+  constexpr int64_t size = sizeof(T);
+  const int64_t to_step = to_row * size;
+  const int64_t from_step = from_column * size;
+  int64_t r = 0;
+  if constexpr (sizeof(T) <= 8) {
+    constexpr int64_t side = Square<T>::kSide;
+    constexpr int64_t line = std::max<int64_t>(kCacheLine / size, side);
+    // A band of rows is one cache line of every source column, so that each line is read once.
+    while (r + side <= rows) {
+      const int64_t band = std::min(line, (rows - r) / side * side);
+      int64_t c = 0;
+      for (; c + side <= columns; c += side) {
+        for (int64_t i = r; i < r + band; i += side) {
+          Square<T>::transpose(to + i * to_step + c * size, to_step, from + i * size + c * from_step, from_step);
+        }
+      }
+      for (; c < columns; ++c) {
+        for (int64_t i = r; i < r + band; ++i) {
+          copy_element<T>(to + i * to_step + c * size, from + i * size + c * from_step);
+        }
+      }
+      r += band;
+    }
+  }
+  for (int64_t c = 0; c < columns; ++c) {
+    for (int64_t i = r; i < rows; ++i) copy_element<T>(to + i * to_step + c * size, from + i * size + c * from_step);
+  }
+}
+
+/// Collects gathered bytes and hands them on when the next piece does not fit.
+class RunBuffer {
+ public:
+  RunBuffer(size_t capacity, const std::function<void(const std::byte*, size_t)>& emit)
+      : data_(std::make_unique_for_overwrite<std::byte[]>(capacity)), capacity_(capacity), emit_(emit) {}
+  /// Room for `size` bytes, at most the capacity.
+  std::byte* reserve(size_t size) {
+    if (used_ + size > capacity_) flush();
+    std::byte* at = data_.get() + used_;
+    used_ += size;
+    return at;
+  }
+  size_t room() {
+    if (used_ == capacity_) flush();
+    return capacity_ - used_;
+  }
+  void flush() {
+    if (used_ > 0) emit_(data_.get(), used_);
+    used_ = 0;
+  }
+
+ private:
+  std::unique_ptr<std::byte[]> data_;
+  size_t capacity_;
+  size_t used_ = 0;
+  const std::function<void(const std::byte*, size_t)>& emit_;
+};
+
+/// Row by row along the last dimension.
+template <class T>
+void gather_rows(std::span<const Dim> dims, const std::byte* base, RunBuffer& buffer) {
+  const Dim row = dims.back();
+  for_each_index(dims.first(dims.size() - 1), [&](int64_t offset) {
+    for (int64_t done = 0; done < row.size;) {
+      const int64_t room = std::max<int64_t>(static_cast<int64_t>(buffer.room() / sizeof(T)), 1);
+      const int64_t count = std::min(row.size - done, room);
+      gather_row<T>(buffer.reserve(static_cast<size_t>(count) * sizeof(T)),
+                    base + (offset + done * row.stride) * static_cast<int64_t>(sizeof(T)), count, row.stride);
+      done += count;
+    }
+  });
+}
+
+/// Tiles of some indices of dimension `fast`, whose elements are adjacent in the source, by all that is inside it.
+template <class T>
+void gather_tiles(std::span<const Dim> dims, size_t fast, int64_t tile_rows, const std::byte* base, RunBuffer& buffer) {
+  constexpr int64_t size = sizeof(T);
+  const auto inner = dims.subspan(fast + 1, dims.size() - fast - 2);
+  const Dim row = dims.back();
+  int64_t width = row.size;
+  for (const Dim& d : inner) width *= d.size;
+  for_each_index(dims.first(fast), [&](int64_t outer_offset) {
+    for (int64_t r = 0; r < dims[fast].size; r += tile_rows) {
+      const int64_t rows = std::min(tile_rows, dims[fast].size - r);
+      std::byte* to = buffer.reserve(static_cast<size_t>(rows * width * size));
+      for_each_index(inner, [&](int64_t inner_offset) {
+        transpose_unit<T>(to, width, base + (outer_offset + r + inner_offset) * size, row.stride, rows, row.size);
+        to += row.size * size;
+      });
+    }
+  });
+}
+
+}  // namespace
+
+TensorView TensorView::dense(DType dtype, std::vector<int64_t> sizes, std::vector<std::byte> data) {
+  auto owner = std::make_shared<std::vector<std::byte>>(std::move(data));
+  TensorView view;
+  view.dtype = dtype;
+  view.strides = row_major_strides(sizes);
+  view.sizes = std::move(sizes);
+  view.storage = std::make_shared<Storage>(Storage{{owner->data(), owner->size()}, owner});
+  if (view.nbytes() != owner->size()) throw Error(Code::Internal, "a tensor's bytes do not match its sizes");
+  return view;
+}
+
+int64_t TensorView::numel() const {
+  if (std::ranges::find(sizes, 0) != sizes.end()) return 0;
+  int64_t n = 1;
+  for (int64_t size : sizes) n = checked_mul(n, size);
+  return n;
+}
+
+bool TensorView::contiguous() const {
+  int64_t expected = 1;
+  bool dense = true;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] == 0) return true;
+    if (sizes[i] == 1) continue;
+    dense = dense && strides[i] == expected;
+    expected = checked_mul(expected, sizes[i]);
+  }
+  return dense;
+}
+
+TensorView TensorView::permuted(std::span<const int64_t> dims) const {
+  if (dims.size() != sizes.size()) throw Error(Code::Internal, "a permutation has the wrong number of dimensions");
+  TensorView view = *this;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const auto d = static_cast<size_t>(dims[i]);
+    view.sizes[i] = sizes.at(d);
+    view.strides[i] = strides.at(d);
+  }
+  return view;
+}
+
+TensorView TensorView::narrowed(size_t dim, int64_t start, int64_t length) const {
+  if (dim >= sizes.size() || start < 0 || length < 0 || start > sizes[dim] - length) {
+    throw Error(Code::Internal, "a slice reaches outside its tensor");
+  }
+  TensorView view = *this;
+  view.sizes[dim] = length;
+  if (length > 0) view.offset += start * strides[dim];
+  return view;
+}
+
+std::optional<TensorView> TensorView::reshaped(std::vector<int64_t> new_sizes) const {
+  TensorView view = *this;
+  view.sizes = std::move(new_sizes);
+  const int64_t count = numel();
+  if (view.numel() != count) throw Error(Code::Internal, "a reshape changes the number of elements");
+  view.strides = row_major_strides(view.sizes);
+  if (count == 0 || contiguous()) return view;
+
+  // Every run of old dimensions that one stride covers must be cut exactly by new ones.
+  const std::vector<Dim> old_dims = merged_dims(*this);
+  size_t next = view.sizes.size();
+  for (size_t i = old_dims.size(); i-- > 0;) {
+    int64_t left = old_dims[i].size;
+    int64_t stride = old_dims[i].stride;
+    while (left > 1) {
+      if (next == 0) return std::nullopt;
+      const int64_t size = view.sizes[--next];
+      if (left % size != 0) return std::nullopt;
+      view.strides[next] = stride;
+      stride *= size;
+      left /= size;
+    }
+  }
+  return view;
+}
+
+std::vector<std::byte> TensorView::dense_bytes() const {
+  std::vector<std::byte> out;
+  out.reserve(nbytes());
+  for_each_run(*this, [&](const std::byte* data, size_t size) { out.insert(out.end(), data, data + size); });
+  return out;
+}
+
+std::vector<int64_t> row_major_strides(std::span<const int64_t> sizes) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride = checked_mul(stride, std::max<int64_t>(sizes[i], 1));
+  }
+  return strides;
+}
+
+void for_each_run(const TensorView& view, const std::function<void(const std::byte*, size_t)>& emit) {
+  const int64_t count = view.numel();
+  if (count == 0) return;
+  const size_t element = byte_size(view.dtype);
+  const std::byte* base = view.element(0);
+  const std::vector<Dim> dims = merged_dims(view);
+  if (dims.empty() || (dims.size() == 1 && dims[0].stride == 1)) {
+    emit(base, static_cast<size_t>(count) * element);
+    return;
+  }
+
+  const Dim row = dims.back();
+  const size_t row_bytes = static_cast<size_t>(row.size) * element;
+  if (row.stride == 1 && row_bytes >= kDirectRun) {
+    for_each_index(std::span(dims).first(dims.size() - 1),
+                   [&](int64_t offset) { emit(base + offset * static_cast<int64_t>(element), row_bytes); });
+    return;
+  }
+
+  const auto unit = std::ranges::find(dims, 1, &Dim::stride);
+  const auto fast = static_cast<size_t>(unit - dims.begin());
+  if (fast + 1 < dims.size()) {
+    size_t width_bytes = element;
+    for (auto d = unit + 1; d != dims.end(); ++d) width_bytes *= static_cast<size_t>(d->size);
+    const size_t capacity = std::clamp(width_bytes * (kCacheLine / element), kBuffer, kLargeBuffer);
+    const auto tile_rows = std::min<int64_t>(unit->size, static_cast<int64_t>(capacity / width_bytes));
+    if (tile_rows > 1) {
+      RunBuffer buffer(capacity, emit);
+      with_element(element, [&]<class T>(T) { gather_tiles<T>(std::span(dims), fast, tile_rows, base, buffer); });
+      buffer.flush();
+      return;
+    }
+  }
+  RunBuffer buffer(std::min(kBuffer, static_cast<size_t>(count) * element), emit);
+  with_element(element, [&]<class T>(T) { gather_rows<T>(std::span(dims), base, buffer); });
+  buffer.flush();
+}
+
+}  // namespace lithify
