@@ -50,8 +50,8 @@ struct Expr {
     List,           ///< items
     Tuple,          ///< items
     Dict,           ///< items: key, value, key, value, ...
-    Attribute,      ///< items[0].name; also getattr(items[0], "name")
-    Subscript,      ///< items[0][items[1]]
+    Attribute,      ///< items[0].name; also getattr(items[0], "name"); integer is 1 for (items[0]).name, an enum's
+    Subscript,      ///< items[0][items[1]]; integer is 1 for (items[0])[items[1]], always so written for tuples
     Slice,          ///< items[0][integer:integer2], on tuples
     Operator,       ///< an operator of a namespace; name is "aten::add" or, with the overload known, "aten::add.Tensor"
     Call,           ///< a function or class by its full name "__torch__.a.f", or a local name that holds a function
@@ -59,12 +59,12 @@ struct Expr {
     Annotate,       ///< annotate(type, items[0])
     UncheckedCast,  ///< unchecked_cast(type, items[0])
     Uninitialized,  ///< uninitialized(type)
-    IsInstance,     ///< isinstance(items[0], type); several types are a Tuple type
+    IsInstance,     ///< isinstance(items[0], type); integer is 1 for several types, the args of a Tuple type
     New,            ///< C.__new__(C); name is the class
     Path,           ///< a dotted "__torch__." path that is not called: an enum member or a function value
   };
   Kind kind = Kind::None;
-  Pos pos;  ///< of the called or leading name
+  Pos pos;  ///< of the name that is called or read, or of the bracket: where debug records are looked up
   std::string name;
   int64_t integer = 0;
   int64_t integer2 = 0;
@@ -93,6 +93,7 @@ struct Stmt {
   std::vector<std::string> targets;
   std::vector<std::optional<Type>> target_types;  ///< empty, or one per target (annotated assignment)
   bool unpack = false;                            ///< "a, = v" or "a, b = v": values[0] is a sequence of targets.size()
+  bool trailing_comma = false;                    ///< "a, b, = v": a tuple or list, not the results of an operator
   std::string name;                               ///< attribute of SetAttribute
   std::vector<Expr> values;
   std::vector<Stmt> body;
@@ -117,13 +118,14 @@ struct Function {
 struct Class {
   enum class Kind { Module, Plain, NamedTuple, Enum, Interface };
   Kind kind = Kind::Module;
+  bool module_interface = false;  ///< an Interface that modules implement
   std::string qualified_name;
   std::vector<std::string> parameters;  ///< __parameters__
   std::vector<std::string> buffers;     ///< __buffers__
   std::vector<std::string> forward_pre_hooks;
   std::vector<std::string> forward_hooks;
   std::vector<std::pair<std::string, Type>> attributes;  ///< in declaration order; fields of a NamedTuple
-  std::vector<std::pair<std::string, Expr>> constants;   ///< Final[...] class constants; members of an Enum
+  std::vector<std::pair<std::string, Expr>> constants;   ///< Final[Expr::type] class constants; members of an Enum
   std::vector<Function> methods;
 
   const Function* method(std::string_view name) const;
@@ -141,9 +143,9 @@ struct Data {
   int64_t integer = 0;  ///< Bool, Int
   double real = 0;      ///< Float, Complex
   double imag = 0;
-  std::string text;                     ///< String, Device; for Enum the qualified class name
-  std::shared_ptr<const TensorView> tensor;   ///< identity is that of the tensor in the file
-  std::shared_ptr<Container> container;       ///< List, Tuple, Dict (key, value, ...); Enum: items[0] is the value
+  std::string text;                          ///< String, Device; for Enum the qualified class name
+  std::shared_ptr<const TensorView> tensor;  ///< identity is that of the tensor in the file
+  std::shared_ptr<Container> container;      ///< List, Tuple, Dict (key, value, ...); Enum: items[0] is the value
   std::shared_ptr<Object> object;
   bool operator==(const Data&) const = delete;
 };
@@ -173,8 +175,8 @@ struct SourceFile {
 };
 
 struct Program {
-  std::string producer;           ///< "TorchScript" or "torch.export", for messages
-  int64_t file_version = 0;       ///< decides which old meaning an operator has
+  std::string producer;      ///< "TorchScript" or "torch.export", for messages
+  int64_t file_version = 0;  ///< decides which old meaning an operator has
   std::vector<SourceFile> files;
   std::unordered_map<std::string, Class> classes;       ///< by qualified name
   std::unordered_map<std::string, Function> functions;  ///< free functions by qualified name
