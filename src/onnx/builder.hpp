@@ -111,6 +111,12 @@ class Builder {
 
  private:
   Value* simplified(std::string_view type, Inputs& inputs, Attributes& attributes);
+  std::vector<Value*> emit(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs, bool may_fold);
+  Value* emit_axes(std::string_view type, Value* x, const std::vector<int64_t>& axes);
+  Value* sizes_of(Value* value, int64_t begin, int64_t end);
+  std::vector<Dim> reshape_target(const Shape& from, const Shape& to, Attributes& attributes);
+  // Whether a Reshape from one to the other needs more than one size computed at run time.
+  bool needs_arithmetic(const Shape& from, const Shape& to);
   Value* materialize(Dim e);                      // a one-element 1-D value
   Value* materialize(std::span<const Dim> dims);  // a 1-D value
   Value* new_constant(std::shared_ptr<const Tensor> tensor, std::string_view name);

@@ -1,0 +1,743 @@
+#include "onnx/builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "base/half.hpp"
+#include "onnx/fold.hpp"
+#include "onnx/kernels.hpp"
+#include "onnx/opdef.hpp"
+
+namespace lithify::onnx {
+namespace {
+
+// Integer tensors up to this many elements have their contents tracked as expressions.
+constexpr int64_t contents_limit = 1024;
+
+template <class T>
+void put(std::vector<std::byte>& out, T v) {
+  size_t at = out.size();
+  out.resize(at + sizeof(T));
+  std::memcpy(out.data() + at, &v, sizeof(T));
+}
+
+void put_int(std::vector<std::byte>& out, DType t, int64_t v) {
+  switch (byte_size(t)) {
+    case 1:
+      return put(out, static_cast<int8_t>(t == DType::Bool ? v != 0 : v));
+    case 2:
+      return put(out, static_cast<int16_t>(v));
+    case 4:
+      return put(out, static_cast<int32_t>(v));
+    default:
+      return put(out, v);
+  }
+}
+
+void put_real(std::vector<std::byte>& out, DType t, double v) {
+  switch (t) {
+    case DType::Float:
+      return put(out, static_cast<float>(v));
+    case DType::Double:
+      return put(out, v);
+    case DType::Half:
+      return put(out, half_from_float(static_cast<float>(v)));
+    case DType::BFloat16:
+      return put(out, bfloat16_from_float(static_cast<float>(v)));
+    case DType::Bool:
+      return put_int(out, t, v != 0);
+    default:
+      return put_int(out, t, static_cast<int64_t>(v));
+  }
+}
+
+void append_key(std::string& key, const void* bytes, size_t n) { key.append(static_cast<const char*>(bytes), n); }
+
+void append_key(std::string& key, const Attribute& a) {
+  key += a.name;
+  key += '\0';
+  std::visit(
+      [&](const auto& v) {
+        using T = std::remove_cvref_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::string>) {
+          key += v;
+        } else if constexpr (std::is_arithmetic_v<T>) {
+          append_key(key, &v, sizeof(v));
+        } else if constexpr (std::is_same_v<T, std::vector<int64_t>> || std::is_same_v<T, std::vector<float>>) {
+          append_key(key, v.data(), v.size() * sizeof(v[0]));
+        } else {
+          const void* p = v.get();
+          append_key(key, &p, sizeof(p));
+        }
+      },
+      a.data);
+  key += '\1';
+}
+
+bool all_constant(std::span<const Dim> dims) {
+  return std::all_of(dims.begin(), dims.end(), [](Dim d) { return d.is_constant(); });
+}
+
+std::vector<int64_t> constants(std::span<const Dim> dims) {
+  std::vector<int64_t> out;
+  for (Dim d : dims) out.push_back(*d.constant());
+  return out;
+}
+
+const std::vector<int64_t>* ints_attribute(const Node& n, std::string_view name) {
+  const Attribute* a = n.attribute(name);
+  return a ? std::get_if<std::vector<int64_t>>(&a->data) : nullptr;
+}
+
+bool produced_by(const Value* v, std::string_view op_type) {
+  return v->kind == Value::Kind::Output && v->producer->op_type == op_type && v->producer->domain.empty();
+}
+
+// Elementwise operators of two or more operands, whose operands are broadcast by the operator itself.
+bool broadcasts(std::string_view type) {
+  static constexpr std::string_view names[] = {"Add",     "Sub", "Mul",  "Div",   "Pow",         "Equal",
+                                               "Greater", "Less", "And", "Or",    "Xor",         "GreaterOrEqual",
+                                               "Where",   "Min", "Max",  "PRelu", "LessOrEqual", "Mod"};
+  return std::find(std::begin(names), std::end(names), type) != std::end(names);
+}
+
+bool is_filled_with(const Value* v, double number) {
+  if (!v->constant || v->constant->numel() != 1 || is_complex(v->dtype)) return false;
+  return v->constant->reals()[0] == number;
+}
+
+}  // namespace
+
+Builder::Builder(Graph& graph, sym::Context& context, int opset) : sym(context), graph_(graph), opset_(opset) {}
+
+// ---- nodes ------------------------------------------------------------------------------------------------------
+
+Value* Builder::op(std::string_view type, Inputs inputs, Attributes attributes) {
+  return op_n(type, std::move(inputs), std::move(attributes), 1)[0];
+}
+
+std::vector<Value*> Builder::op_n(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs) {
+  if (outputs == 1)
+    if (Value* v = simplified(type, inputs, attributes)) return {v};
+  return emit(type, std::move(inputs), std::move(attributes), outputs, true);
+}
+
+std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs,
+                                  bool may_fold) {
+  const OpDef* def = find_op(type);
+  if (!def) throw Error(Code::Internal, fmt::format("ONNX has no operator {}", type));
+  if (def->since > opset_)
+    throw Error(Code::NeedsOpset,
+                fmt::format("ONNX has {} from opset {} on, and the target is opset {}", type, def->since, opset_),
+                fmt::format("export with --opset {} or higher", def->since));
+  while (!inputs.empty() && !inputs.back()) inputs.pop_back();
+
+  if (std::optional<Widening> wide = widening(type, opset_, inputs)) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i] && wide->input(i)) inputs[i] = cast(inputs[i], wide->to);
+    std::vector<Value*> out = emit(type, std::move(inputs), std::move(attributes), outputs, may_fold);
+    for (size_t i = 0; i < out.size(); ++i)
+      if (wide->output(i)) out[i] = cast(out[i], wide->from);
+    return out;
+  }
+
+  Node node;
+  node.op_type = type;
+  node.inputs = std::move(inputs);
+  node.attributes = std::move(attributes);
+  std::vector<Value> facts(outputs);
+  for (Value& f : facts) node.outputs.push_back(&f);
+  Inference inference(sym, opset_, node);
+  def->infer(inference);
+  if (may_fold) {
+    std::vector<Value*> folded = fold(*this, node);
+    if (!folded.empty()) return folded;
+  }
+
+  for (Value*& v : node.inputs)
+    if (v) v = real(v);
+  std::string key;
+  if (def->pure) {
+    key = node.op_type;
+    key += '\0';
+    for (Value* v : node.inputs) append_key(key, &v, sizeof(v));
+    key += '\2';
+    for (const Attribute& a : node.attributes) append_key(key, a);
+    auto found = shared_.find(key);
+    if (found != shared_.end() && found->second.size() >= outputs) return found->second;
+  }
+
+  Node* n = graph_.new_node();
+  *n = std::move(node);
+  n->scope = scope;
+  n->place = place;
+  for (size_t i = 0; i < outputs; ++i) {
+    Value* v = graph_.new_value();
+    *v = std::move(facts[i]);
+    v->kind = Value::Kind::Output;
+    v->producer = n;
+    v->output_index = i;
+    n->outputs[i] = v;
+  }
+  graph_.nodes.push_back(n);
+  if (def->pure) shared_[key] = n->outputs;
+  return n->outputs;
+}
+
+// What does nothing is not emitted.
+Value* Builder::simplified(std::string_view type, Inputs& inputs, Attributes& attributes) {
+  (void)attributes;
+  if (type == "Identity") return inputs[0];
+  if (type == "Concat" && inputs.size() == 1) return inputs[0];
+  if (type == "Not" && produced_by(inputs[0], "Not")) return inputs[0]->producer->inputs[0];
+  if (broadcasts(type)) {
+    // An operand that was expanded to what the operator broadcasts it to anyway need not be expanded.
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i] || !produced_by(inputs[i], "Expand")) continue;
+      Shape others, with;
+      for (size_t j = 0; j < inputs.size(); ++j)
+        if (inputs[j]) {
+          with = broadcast(with, inputs[j]->shape);
+          others = broadcast(others, j == i ? inputs[i]->producer->inputs[0]->shape : inputs[j]->shape);
+        }
+      if (others == with) inputs[i] = inputs[i]->producer->inputs[0];
+    }
+  }
+  bool add = type == "Add", sub = type == "Sub", mul = type == "Mul", div = type == "Div";
+  if ((add || sub || mul || div) && inputs[0]->dtype == inputs[1]->dtype) {
+    double neutral = add || sub ? 0 : 1;
+    auto keeps = [&](Value* x, Value* c) {
+      return is_filled_with(c, neutral) && c->rank() <= x->rank();
+    };
+    if (keeps(inputs[0], inputs[1])) return inputs[0];
+    if ((add || mul) && keeps(inputs[1], inputs[0])) return inputs[1];
+  }
+  return nullptr;
+}
+
+// ---- inputs and constants ---------------------------------------------------------------------------------------
+
+Value* Builder::input(std::string name, DType dtype, Shape shape) {
+  Value* v = graph_.new_value();
+  v->kind = Value::Kind::Input;
+  v->name = std::move(name);
+  v->dtype = dtype;
+  v->shape = std::move(shape);
+  for (size_t i = 0; i < v->shape.size(); ++i)
+    if (v->shape[i].is_symbol()) sources_.try_emplace(v->shape[i], Source{v, static_cast<int64_t>(i)});
+  graph_.inputs.push_back(v);
+  return v;
+}
+
+Value* Builder::new_constant(std::shared_ptr<const Tensor> tensor, std::string_view name) {
+  Value* v = graph_.new_value();
+  v->kind = Value::Kind::Constant;
+  v->name = name;
+  v->dtype = tensor->dtype;
+  for (int64_t s : tensor->sizes) v->shape.push_back(sym.constant(s));
+  if ((is_integer(v->dtype) || v->dtype == DType::Bool) && tensor->numel() <= contents_limit) {
+    std::vector<Dim> contents;
+    for (int64_t e : tensor->integers()) contents.push_back(sym.constant(e));
+    v->contents = std::move(contents);
+  }
+  v->constant = std::move(tensor);
+  return v;
+}
+
+Value* Builder::weight(const TensorView& view, std::string_view name) {
+  std::string key = "weight";
+  const void* storage = view.storage.get();
+  append_key(key, &storage, sizeof(storage));
+  append_key(key, &view.offset, sizeof(view.offset));
+  key += static_cast<char>(view.dtype);
+  append_key(key, view.sizes.data(), view.sizes.size() * sizeof(int64_t));
+  append_key(key, view.strides.data(), view.strides.size() * sizeof(int64_t));
+  std::vector<Value*>& shared = shared_[key];
+  if (shared.empty()) shared.push_back(new_constant(std::make_shared<Tensor>(view), name));
+  return shared[0];
+}
+
+Value* Builder::constant(Tensor tensor, std::string_view name) {
+  if (const TensorView* view = tensor.view(); view && !name.empty()) return weight(*view, name);
+  if (!tensor.view() || tensor.nbytes() > 4096) return new_constant(std::make_shared<Tensor>(std::move(tensor)), name);
+  // Small constants are shared by their contents.
+  std::vector<std::byte> bytes = tensor.view()->dense_bytes();
+  std::string key = "constant";
+  key += static_cast<char>(tensor.dtype);
+  append_key(key, tensor.sizes.data(), tensor.sizes.size() * sizeof(int64_t));
+  key += '\2';
+  append_key(key, bytes.data(), bytes.size());
+  std::vector<Value*>& shared = shared_[key];
+  if (shared.empty()) shared.push_back(new_constant(std::make_shared<Tensor>(std::move(tensor)), name));
+  return shared[0];
+}
+
+Value* Builder::scalar(DType dtype, double v) {
+  std::vector<std::byte> bytes;
+  put_real(bytes, dtype, v);
+  return constant(TensorView::dense(dtype, {}, std::move(bytes)));
+}
+
+Value* Builder::scalar_int(DType dtype, int64_t v) {
+  std::vector<std::byte> bytes;
+  if (is_float(dtype)) {
+    put_real(bytes, dtype, static_cast<double>(v));
+  } else {
+    put_int(bytes, dtype, v);
+  }
+  return constant(TensorView::dense(dtype, {}, std::move(bytes)));
+}
+
+Value* Builder::ints(std::span<const int64_t> v) {
+  std::vector<std::byte> bytes(v.size_bytes());
+  if (!v.empty()) std::memcpy(bytes.data(), v.data(), v.size_bytes());
+  return constant(TensorView::dense(DType::Int64, {static_cast<int64_t>(v.size())}, std::move(bytes)));
+}
+
+Value* Builder::floats(std::span<const float> v) {
+  std::vector<std::byte> bytes(v.size_bytes());
+  if (!v.empty()) std::memcpy(bytes.data(), v.data(), v.size_bytes());
+  return constant(TensorView::dense(DType::Float, {static_cast<int64_t>(v.size())}, std::move(bytes)));
+}
+
+Value* Builder::symbolic(Dim e) { return symbolic(DType::Int64, {}, {e}); }
+
+Value* Builder::symbolic(std::span<const Dim> e) {
+  return symbolic(DType::Int64, {sym.constant(static_cast<int64_t>(e.size()))}, {e.begin(), e.end()});
+}
+
+Value* Builder::symbolic(DType dtype, Shape shape, std::vector<Dim> contents) {
+  if (all_constant(contents) && all_constant(shape)) {
+    std::vector<std::byte> bytes;
+    for (Dim d : contents) put_int(bytes, dtype, *d.constant());
+    return constant(TensorView::dense(dtype, constants(shape), std::move(bytes)));
+  }
+  Value* v = graph_.new_value();
+  v->kind = Value::Kind::Symbolic;
+  v->dtype = dtype;
+  v->shape = std::move(shape);
+  v->contents = std::move(contents);
+  return v;
+}
+
+Value* Builder::full(const Shape& shape, Value* scalar) { return expand(scalar, shape); }
+
+Dim Builder::symbol_of(Value* v, std::string_view name, std::optional<int64_t> lower) {
+  if (v->contents && v->contents->size() == 1) return v->contents->front();
+  Dim s = sym.symbol({.name = std::string(name), .lower = lower, .upper = {}, .sample = {}, .divisor = 1});
+  sources_[s] = {cast(v, DType::Int64), -1};
+  return s;
+}
+
+// ---- sizes as values ----------------------------------------------------------------------------------------------
+
+Value* Builder::real(Value* v) {
+  if (v->kind != Value::Kind::Symbolic) return v;
+  Value* out = materialize(*v->contents);
+  if (v->rank() != 1) {
+    Shape shape = v->shape;
+    if (shape.empty()) {
+      out = emit_axes("Squeeze", out, {0});
+    } else {
+      out = emit("Reshape", {out, symbolic(shape)}, {}, 1, false)[0];
+    }
+    out->shape = shape;
+  }
+  if (v->dtype != DType::Int64) out = emit("Cast", {out}, {{"to", static_cast<int64_t>(v->dtype)}}, 1, false)[0];
+  out->contents = v->contents;
+  return out;
+}
+
+Value* Builder::materialize(std::span<const Dim> dims) {
+  if (all_constant(dims)) return ints(constants(dims));
+  Inputs parts;
+  for (size_t i = 0; i < dims.size();) {
+    size_t end = i + 1;
+    if (dims[i].is_constant()) {
+      while (end < dims.size() && dims[end].is_constant()) ++end;
+      parts.push_back(ints(constants(dims.subspan(i, end - i))));
+    } else if (auto first = sources_.find(dims[i]); first != sources_.end() && first->second.axis >= 0) {
+      // Sizes of one input that lie side by side come from one Shape.
+      auto [value, axis] = first->second;
+      while (end < dims.size()) {
+        size_t at = static_cast<size_t>(axis) + (end - i);
+        if (at >= value->rank() || !(value->shape[at] == dims[end])) break;
+        ++end;
+      }
+      parts.push_back(sizes_of(value, axis, axis + static_cast<int64_t>(end - i)));
+    } else {
+      parts.push_back(materialize(dims[i]));
+    }
+    i = end;
+  }
+  Value* out = parts.size() == 1 ? parts[0] : emit("Concat", parts, {{"axis", int64_t{0}}}, 1, false)[0];
+  out->contents = std::vector<Dim>(dims.begin(), dims.end());
+  return out;
+}
+
+// Sizes [begin, end) of an input as a 1-D value.
+Value* Builder::sizes_of(Value* value, int64_t begin, int64_t end) {
+  int64_t rank = static_cast<int64_t>(value->rank());
+  Attributes range;
+  bool whole = begin == 0 && end == rank;
+  if (opset_ >= 15 && !whole) {
+    if (begin != 0) range.push_back({"start", begin});
+    if (end != rank) range.push_back({"end", end});
+  }
+  Value* out = emit("Shape", {value}, range, 1, false)[0];
+  if (opset_ < 15 && !whole) out = emit("Slice", {out, ints({begin}), ints({end}), ints({0})}, {}, 1, false)[0];
+  out->shape = {sym.constant(end - begin)};
+  out->contents = std::vector<Dim>(value->shape.begin() + begin, value->shape.begin() + end);
+  return out;
+}
+
+Value* Builder::materialize(Dim e) {
+  if (e.is_constant()) return ints({*e.constant()});
+  if (auto found = materialized_.find(e); found != materialized_.end()) return found->second;
+  auto raw = [&](std::string_view type, Inputs in) { return emit(type, std::move(in), {}, 1, false)[0]; };
+  Value* out = nullptr;
+  switch (sym::kind(e)) {
+    case sym::Kind::Symbol: {
+      auto found = sources_.find(e);
+      if (found == sources_.end())
+        throw Error(Code::UnsupportedArgument, fmt::format("the size {} is not known before run time here", e.str()));
+      auto [value, axis] = found->second;
+      if (axis >= 0) {
+        out = sizes_of(value, axis, axis + 1);
+      } else {
+        out = value->rank() == 1 ? value : emit("Reshape", {value, ints({1})}, {}, 1, false)[0];
+      }
+      break;
+    }
+    case sym::Kind::Polynomial:
+      for (const sym::Term& term : sym::terms(e)) {
+        bool negated = out && term.coefficient < 0;
+        int64_t coefficient = negated ? -term.coefficient : term.coefficient;
+        Value* product = nullptr;
+        for (Dim atom : term.atoms) product = product ? raw("Mul", {product, materialize(atom)}) : materialize(atom);
+        if (!product) {
+          product = ints({coefficient});
+        } else if (coefficient != 1) {
+          product = raw("Mul", {product, ints({coefficient})});
+        }
+        out = out ? raw(negated ? "Sub" : "Add", {out, product}) : product;
+      }
+      break;
+    default: {
+      auto [a, b] = sym::operands(e);
+      Value *x = materialize(a), *y = materialize(b);
+      auto not_negative = [](Dim d) { return d.lower().value_or(-1) >= 0; };
+      switch (sym::kind(e)) {
+        case sym::Kind::FloorDiv:
+          // ONNX divides toward zero: for operands of unknown sign the remainder is taken off first.
+          if (!not_negative(a) || !not_negative(b)) x = raw("Sub", {x, raw("Mod", {x, y})});
+          out = raw("Div", {x, y});
+          break;
+        case sym::Kind::Mod:
+          out = raw("Mod", {x, y});
+          break;
+        case sym::Kind::Min:
+        case sym::Kind::Max:
+        case sym::Kind::Broadcast: {
+          bool min = sym::kind(e) == sym::Kind::Min;
+          // Integer Min and Max came with opset 12.
+          out = opset_ >= 12 ? raw(min ? "Min" : "Max", {x, y}) : raw("Where", {raw("Less", min ? Inputs{x, y} : Inputs{y, x}), x, y});
+          break;
+        }
+        default:
+          throw Error(Code::Internal, "an expression of unknown kind");
+      }
+    }
+  }
+  out->contents = std::vector<Dim>{e};
+  materialized_[e] = out;
+  return out;
+}
+
+// ---- helpers ------------------------------------------------------------------------------------------------------
+
+Value* Builder::cast(Value* x, DType to) {
+  if (x->dtype == to) return x;
+  if (static_cast<int>(to) >= 64 || to == DType::Undefined)
+    throw Error(Code::UnsupportedType, fmt::format("ONNX has no type {}", name_of(to)));
+  return op("Cast", {x}, {{"to", static_cast<int64_t>(to)}});
+}
+
+Value* Builder::reshape(Value* x, const Shape& to) {
+  if (x->shape == to) return x;
+  if (x->kind == Value::Kind::Symbolic) return symbolic(x->dtype, to, *x->contents);
+  Dim have = numel(x->shape), want = numel(to);
+  if (have != want) {
+    // One size may be the quotient that -1 stands for; then the division is exact whenever the program runs at all.
+    bool quotient = false;
+    for (size_t i = 0; i < to.size() && !quotient; ++i) {
+      Shape rest = to;
+      rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
+      Dim others = numel(rest);
+      quotient = !to[i].is_constant() && others.lower().value_or(0) > 0 && sym.floor_div(have, others) == to[i];
+    }
+    if (!quotient) {
+      bool numbers = have.is_constant() && want.is_constant();
+      throw Error(numbers ? Code::ShapeMismatch : Code::BurntSize,
+                  fmt::format("{} elements of {} do not fit into {}", have.str(), print_shape(x->shape), print_shape(to)),
+                  numbers ? "" : "a size of the sample was burnt in by tracing; compute it from x.shape in the model");
+    }
+  }
+  // A reshape of a reshape needs only the second.
+  if (produced_by(x, "Reshape") || produced_by(x, "Squeeze") || produced_by(x, "Unsqueeze") || produced_by(x, "Flatten")) {
+    Value* before = x->producer->inputs[0];
+    if (before->shape == to) return before;
+    if (!needs_arithmetic(before->shape, to) || needs_arithmetic(x->shape, to)) x = before;
+  }
+  if (needs_arithmetic(x->shape, to)) {
+    // Only sizes of 1 come or go: no sizes need to be computed.
+    std::vector<int64_t> added, removed;
+    size_t i = 0;
+    for (size_t j = 0; j < to.size(); ++j) {
+      if (i < x->rank() && x->shape[i] == to[j]) {
+        ++i;
+      } else if (to[j].is(1)) {
+        added.push_back(static_cast<int64_t>(j));
+      } else {
+        added.clear();
+        break;
+      }
+    }
+    if (!added.empty() && i == x->rank()) return emit_axes("Unsqueeze", x, added);
+    size_t j = 0;
+    for (i = 0; i < x->rank(); ++i) {
+      if (j < to.size() && x->shape[i] == to[j]) {
+        ++j;
+      } else if (x->shape[i].is(1)) {
+        removed.push_back(static_cast<int64_t>(i));
+      } else {
+        removed.clear();
+        break;
+      }
+    }
+    if (!removed.empty() && j == to.size()) return emit_axes("Squeeze", x, removed);
+  }
+  Attributes attributes;
+  Value* target = symbolic(reshape_target(x->shape, to, attributes));
+  Value* out = emit("Reshape", {x, target}, attributes, 1, true)[0];
+  if (out->kind == Value::Kind::Output) out->shape = to;
+  return out;
+}
+
+// The contents of a Reshape's second input: 0 where a size stays at its place, -1 for one that follows from the rest.
+std::vector<Dim> Builder::reshape_target(const Shape& from, const Shape& to, Attributes& attributes) {
+  std::vector<Dim> target = to;
+  bool has_zero = std::any_of(to.begin(), to.end(), [](Dim d) { return d.is(0); });
+  if (has_zero) {
+    if (opset_ >= 14) {
+      attributes.push_back({"allowzero", int64_t{1}});
+      return target;
+    }
+    for (size_t i = 0; i < to.size(); ++i)
+      if (to[i].is(0) && !(i < from.size() && from[i].is(0)))
+        throw Error(Code::NeedsOpset, "an empty tensor gets other sizes, which Reshape can do from opset 14 on",
+                    "export with --opset 14 or higher");
+    return target;
+  }
+  std::optional<size_t> inferred;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i].is_constant()) continue;
+    if (i < from.size() && from[i] == to[i]) {
+      target[i] = sym.constant(0);
+      continue;
+    }
+    // What is costliest to compute is left to be inferred.
+    if (!inferred || (to[*inferred].is_symbol() && !to[i].is_symbol())) inferred = i;
+  }
+  if (inferred) target[*inferred] = sym.constant(-1);
+  return target;
+}
+
+bool Builder::needs_arithmetic(const Shape& from, const Shape& to) {
+  size_t computed = 0;
+  for (size_t i = 0; i < to.size(); ++i)
+    if (!to[i].is_constant() && !(i < from.size() && from[i] == to[i])) ++computed;
+  return computed > 1;
+}
+
+Value* Builder::transpose(Value* x, std::span<const int64_t> perm) {
+  std::vector<int64_t> order(perm.begin(), perm.end());
+  if (produced_by(x, "Transpose")) {
+    const std::vector<int64_t>& first = *ints_attribute(*x->producer, "perm");
+    for (int64_t& p : order) p = first[static_cast<size_t>(p)];
+    x = x->producer->inputs[0];
+  }
+  if (std::is_sorted(order.begin(), order.end())) return x;
+  // Moving only dimensions of size 1 keeps the elements in order.
+  std::vector<int64_t> kept;
+  Shape to;
+  for (int64_t p : order) {
+    to.push_back(x->shape[static_cast<size_t>(p)]);
+    if (!to.back().is(1)) kept.push_back(p);
+  }
+  if (std::is_sorted(kept.begin(), kept.end()) && !needs_arithmetic(x->shape, to) && !x->is_constant())
+    return reshape(x, to);
+  return op("Transpose", {x}, {{"perm", order}});
+}
+
+Value* Builder::swap_dims(Value* x, int64_t a, int64_t b) {
+  int64_t rank = static_cast<int64_t>(x->rank());
+  std::vector<int64_t> perm(x->rank());
+  std::iota(perm.begin(), perm.end(), 0);
+  if (rank > 0) std::swap(perm[static_cast<size_t>(a < 0 ? a + rank : a)], perm[static_cast<size_t>(b < 0 ? b + rank : b)]);
+  return transpose(x, perm);
+}
+
+Value* Builder::emit_axes(std::string_view type, Value* x, const std::vector<int64_t>& axes) {
+  if (opset_ >= 13) return emit(type, {x, ints(axes)}, {}, 1, x->kind != Value::Kind::Output || !x->contents)[0];
+  return emit(type, {x}, {{"axes", axes}}, 1, x->kind != Value::Kind::Output || !x->contents)[0];
+}
+
+Value* Builder::squeeze(Value* x, std::vector<int64_t> axes) {
+  Shape to;
+  for (size_t i = 0; i < x->rank(); ++i)
+    if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) == axes.end()) to.push_back(x->shape[i]);
+  if (axes.empty()) return x;
+  if (x->kind == Value::Kind::Symbolic || x->is_constant() || !needs_arithmetic(x->shape, to)) return reshape(x, to);
+  return emit_axes("Squeeze", x, axes);
+}
+
+Value* Builder::unsqueeze(Value* x, std::vector<int64_t> axes) {
+  if (axes.empty()) return x;
+  std::sort(axes.begin(), axes.end());
+  Shape to = x->shape;
+  for (int64_t a : axes) to.insert(to.begin() + a, sym.constant(1));
+  if (x->kind == Value::Kind::Symbolic || x->is_constant() || !needs_arithmetic(x->shape, to)) return reshape(x, to);
+  return emit_axes("Unsqueeze", x, axes);
+}
+
+Value* Builder::slice(Value* x, int64_t axis, Dim start, Dim end, int64_t step) {
+  Dim size = x->shape[static_cast<size_t>(axis)];
+  if (step == 1) {
+    bool from_start = start.is(0) || (start.is_constant() && size.is_constant() && *start.constant() <= -*size.constant());
+    bool to_end = end == size || (end.is_constant() && *end.constant() >= size.upper().value_or(std::numeric_limits<int64_t>::max()));
+    if (from_start && to_end) return x;
+  }
+  Dim axis_dim = sym.constant(axis), step_dim = sym.constant(step);
+  std::vector<Dim> starts{start}, ends{end}, axes{axis_dim}, steps{step_dim};
+  // Slices of different axes are one Slice.
+  if (produced_by(x, "Slice") && x->producer->inputs.size() == 5) {
+    const Inputs& in = x->producer->inputs;
+    bool known = std::all_of(in.begin() + 1, in.end(), [](Value* v) { return v->contents.has_value(); });
+    if (known && std::find(in[3]->contents->begin(), in[3]->contents->end(), axis_dim) == in[3]->contents->end()) {
+      auto prepend = [](std::vector<Dim>& to, const std::vector<Dim>& what) { to.insert(to.begin(), what.begin(), what.end()); };
+      prepend(starts, *in[1]->contents);
+      prepend(ends, *in[2]->contents);
+      prepend(axes, *in[3]->contents);
+      prepend(steps, *in[4]->contents);
+      x = in[0];
+    }
+  }
+  return op("Slice", {x, symbolic(starts), symbolic(ends), symbolic(axes), symbolic(steps)});
+}
+
+Value* Builder::flip(Value* x, int64_t axis) {
+  Dim lowest = sym.constant(std::numeric_limits<int64_t>::min() + 1);
+  return slice(x, axis, sym.constant(-1), lowest, -1);
+}
+
+Value* Builder::select(Value* x, int64_t axis, Dim index) {
+  if (x->shape[static_cast<size_t>(axis)].is(1) && !x->contents && index.is_constant()) return squeeze(x, {axis});
+  return op("Gather", {x, symbolic(index)}, {{"axis", axis}});
+}
+
+Value* Builder::concat(Inputs parts, int64_t axis) { return op("Concat", std::move(parts), {{"axis", axis}}); }
+
+std::vector<Value*> Builder::split(Value* x, std::span<const Dim> lengths, int64_t axis) {
+  if (lengths.size() == 1) return {x};
+  size_t n = lengths.size();
+  Attributes attributes{{"axis", axis}};
+  Inputs inputs{x};
+  bool equal = std::all_of(lengths.begin(), lengths.end(), [&](Dim d) { return d == lengths[0]; });
+  if (equal && opset_ >= 18) {
+    attributes.push_back({"num_outputs", static_cast<int64_t>(n)});
+  } else if (!equal || opset_ >= 13) {
+    if (opset_ >= 13) {
+      inputs.push_back(symbolic(lengths));
+    } else if (all_constant(lengths)) {
+      attributes.push_back({"split", constants(lengths)});
+    } else {
+      std::vector<Value*> out;
+      Dim at = sym.constant(0);
+      for (Dim length : lengths) {
+        Dim next = sym.add(at, length);
+        out.push_back(slice(x, axis, at, next));
+        at = next;
+      }
+      return out;
+    }
+  }
+  std::vector<Value*> out = op_n("Split", inputs, attributes, n);
+  for (size_t i = 0; i < n; ++i)
+    if (out[i]->kind == Value::Kind::Output) out[i]->shape[static_cast<size_t>(axis)] = lengths[i];
+  return out;
+}
+
+Value* Builder::expand(Value* x, const Shape& to) {
+  if (x->shape == to) return x;
+  size_t lead = to.size() - x->rank();
+  std::vector<Dim> target = to;
+  bool grows = false;
+  for (size_t i = 0; i < to.size(); ++i) {
+    bool same = i >= lead && x->shape[i - lead] == to[i];
+    if (same) target[i] = sym.constant(1);  // Expand broadcasts both ways
+    grows = grows || !target[i].is(1);
+  }
+  if (!grows) {
+    Shape shape(lead, sym.constant(1));
+    shape.insert(shape.end(), x->shape.begin(), x->shape.end());
+    return reshape(x, shape);
+  }
+  Value* out = op("Expand", {x, symbolic(target)});
+  if (out->kind == Value::Kind::Output) out->shape = to;
+  return out;
+}
+
+Value* Builder::gather(Value* x, Value* indices, int64_t axis) { return op("Gather", {x, indices}, {{"axis", axis}}); }
+
+Value* Builder::reduce(std::string_view type, Value* x, std::vector<int64_t> axes, bool keepdims) {
+  std::sort(axes.begin(), axes.end());
+  Attributes attributes;
+  if (!keepdims) attributes.push_back({"keepdims", int64_t{0}});
+  Inputs inputs{x};
+  if (!axes.empty() && axes.size() < x->rank()) {
+    if (opset_ >= 18 || (opset_ >= 13 && type == "ReduceSum")) {
+      inputs.push_back(ints(axes));
+    } else {
+      attributes.insert(attributes.begin(), {"axes", axes});
+    }
+  }
+  return op(type, inputs, attributes);
+}
+
+Value* Builder::softmax(std::string_view type, Value* x, int64_t axis) {
+  int64_t last = static_cast<int64_t>(x->rank()) - 1;
+  if (axis < 0) axis += last + 1;
+  // Before opset 13, all dimensions from the axis on were taken together.
+  if (opset_ >= 13 || axis == last) return op(type, {x}, {{"axis", opset_ >= 13 && axis == last ? int64_t{-1} : axis}});
+  return swap_dims(op(type, {swap_dims(x, axis, last)}, {{"axis", last}}), axis, last);
+}
+
+Value* Builder::pad(Value* x, std::span<const std::pair<Dim, Dim>> pads, std::string_view mode, Value* fill) {
+  std::vector<Dim> all;
+  for (auto& [begin, end] : pads) all.push_back(begin);
+  for (auto& [begin, end] : pads) all.push_back(end);
+  if (std::all_of(all.begin(), all.end(), [](Dim d) { return d.is(0); })) return x;
+  Attributes attributes;
+  if (mode != "constant") attributes.push_back({"mode", std::string(mode)});
+  return op("Pad", {x, symbolic(all), mode == "constant" ? fill : nullptr}, attributes);
+}
+
+Shape Builder::broadcast(const Shape& a, const Shape& b) { return broadcast_shapes(sym, a, b); }
+
+}  // namespace lithify::onnx

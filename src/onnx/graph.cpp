@@ -1,0 +1,182 @@
+#include "onnx/graph.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <numeric>
+#include <unordered_set>
+
+#include "base/half.hpp"
+
+namespace lithify::onnx {
+namespace {
+
+template <class Out, class In>
+void append_as(std::vector<Out>& out, const std::byte* data, size_t bytes) {
+  for (size_t i = 0; i + sizeof(In) <= bytes; i += sizeof(In)) {
+    In v;
+    std::memcpy(&v, data + i, sizeof(In));
+    out.push_back(static_cast<Out>(v));
+  }
+}
+
+template <class Out>
+void append_elements(std::vector<Out>& out, DType t, const std::byte* data, size_t bytes) {
+  switch (t) {
+    case DType::Float:
+      return append_as<Out, float>(out, data, bytes);
+    case DType::Double:
+      return append_as<Out, double>(out, data, bytes);
+    case DType::Int64:
+      return append_as<Out, int64_t>(out, data, bytes);
+    case DType::Int32:
+      return append_as<Out, int32_t>(out, data, bytes);
+    case DType::Int16:
+      return append_as<Out, int16_t>(out, data, bytes);
+    case DType::Int8:
+      return append_as<Out, int8_t>(out, data, bytes);
+    case DType::UInt8:
+    case DType::Bool:
+      return append_as<Out, uint8_t>(out, data, bytes);
+    case DType::UInt16:
+      return append_as<Out, uint16_t>(out, data, bytes);
+    case DType::UInt32:
+      return append_as<Out, uint32_t>(out, data, bytes);
+    case DType::UInt64:
+      return append_as<Out, uint64_t>(out, data, bytes);
+    case DType::Half:
+    case DType::BFloat16:
+      for (size_t i = 0; i + 2 <= bytes; i += 2) {
+        uint16_t v;
+        std::memcpy(&v, data + i, 2);
+        out.push_back(static_cast<Out>(t == DType::Half ? float_from_half(v) : float_from_bfloat16(v)));
+      }
+      return;
+    default:
+      throw Error(Code::UnsupportedType, fmt::format("elements of type {} cannot be computed with", name_of(t)));
+  }
+}
+
+template <class Out>
+std::vector<Out> elements(const Tensor& t) {
+  std::vector<Out> out;
+  out.reserve(static_cast<size_t>(t.numel()));
+  for (const Tensor::Piece& p : t.pieces) {
+    size_t begin = out.size();
+    for_each_run(p.view, [&](const std::byte* data, size_t bytes) { append_elements(out, t.dtype, data, bytes); });
+    if (!p.scale) continue;
+    size_t rows = p.scale->size(), row = rows ? (out.size() - begin) / rows : 0;
+    for (size_t i = 0; i < rows * row; ++i) out[begin + i] = static_cast<Out>(out[begin + i] * (*p.scale)[i / row]);
+  }
+  return out;
+}
+
+}  // namespace
+
+Tensor::Tensor(TensorView view) : dtype(view.dtype), sizes(view.sizes) { pieces.push_back({std::move(view), nullptr}); }
+
+Tensor::Tensor(DType dtype, std::vector<int64_t> sizes, std::vector<Piece> pieces)
+    : dtype(dtype), sizes(std::move(sizes)), pieces(std::move(pieces)) {}
+
+int64_t Tensor::numel() const { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
+size_t Tensor::nbytes() const { return static_cast<size_t>(numel()) * byte_size(dtype); }
+const TensorView* Tensor::view() const { return pieces.size() == 1 && !pieces[0].scale ? &pieces[0].view : nullptr; }
+std::vector<int64_t> Tensor::integers() const { return elements<int64_t>(*this); }
+std::vector<double> Tensor::reals() const { return elements<double>(*this); }
+
+const Attribute* Node::attribute(std::string_view wanted) const {
+  for (const Attribute& a : attributes)
+    if (a.name == wanted) return &a;
+  return nullptr;
+}
+
+int64_t Node::int_attribute(std::string_view wanted, int64_t otherwise) const {
+  const Attribute* a = attribute(wanted);
+  return a ? std::get<int64_t>(a->data) : otherwise;
+}
+
+Value* Graph::new_value() { return &value_pool_.emplace_back(); }
+Node* Graph::new_node() { return &node_pool_.emplace_back(); }
+
+std::vector<Value*> Graph::initializers() const {
+  std::vector<Value*> out;
+  std::unordered_set<Value*> seen;
+  auto visit = [&](Value* v) {
+    if (v && v->kind == Value::Kind::Constant && seen.insert(v).second) out.push_back(v);
+  };
+  for (Node* n : nodes)
+    for (Value* v : n->inputs) visit(v);
+  for (Value* v : outputs) visit(v);
+  return out;
+}
+
+int Model::ir_version() const {
+  // {opset, first IR version whose release has it}, from the ONNX release table.
+  constexpr std::pair<int, int> table[] = {{8, 3},   {9, 4},   {10, 5},  {11, 6},  {14, 7},
+                                           {18, 8},  {20, 9},  {22, 10}, {23, 11}, {24, 12}, {25, 13}};
+  int ir = 13;
+  for (auto [last_opset, version] : table)
+    if (opset <= last_opset) return version;
+  return ir;
+}
+
+std::string print_shape(const Shape& shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + shape[i].str();
+  return out + "]";
+}
+
+std::string print_type(const Value& value) { return std::string(name_of(value.dtype)) + print_shape(value.shape); }
+
+namespace {
+
+std::string print_attribute(const Attribute& a) {
+  auto join = [](const auto& items) {
+    std::string s = "[";
+    for (size_t i = 0; i < items.size(); ++i) s += fmt::format("{}{}", i ? ", " : "", items[i]);
+    return s + "]";
+  };
+  struct Visitor {
+    decltype(join)& j;
+    std::string operator()(int64_t v) const { return fmt::format("{}", v); }
+    std::string operator()(float v) const { return fmt::format("{}", v); }
+    std::string operator()(const std::string& v) const { return fmt::format("\"{}\"", v); }
+    std::string operator()(const std::vector<int64_t>& v) const { return j(v); }
+    std::string operator()(const std::vector<float>& v) const { return j(v); }
+    std::string operator()(const std::shared_ptr<const Tensor>& v) const {
+      return fmt::format("<{} of {} elements>", name_of(v->dtype), v->numel());
+    }
+    std::string operator()(const std::shared_ptr<Graph>& v) const { return "{\n" + print(*v) + "}"; }
+  };
+  return a.name + "=" + std::visit(Visitor{join}, a.data);
+}
+
+std::string print_operand(const Value* v) {
+  if (!v) return "_";
+  if (v->constant && v->constant->numel() <= 8 && !is_complex(v->dtype)) {
+    std::string s;
+    for (double e : v->constant->reals()) s += fmt::format("{}{}", s.empty() ? "" : ", ", e);
+    return fmt::format("{}{{{}}}", v->shape.empty() ? "" : "1d", s);
+  }
+  return v->name;
+}
+
+}  // namespace
+
+std::string print(const Graph& graph) {
+  std::string out;
+  for (const Value* v : graph.inputs) out += fmt::format("input {} : {}\n", v->name, print_type(*v));
+  for (const Node* n : graph.nodes) {
+    std::string outputs, inputs, attributes;
+    for (const Value* v : n->outputs)
+      outputs += fmt::format("{}{} : {}", outputs.empty() ? "" : ", ", v->name, print_type(*v));
+    for (const Value* v : n->inputs) inputs += (inputs.empty() ? "" : ", ") + print_operand(v);
+    for (const Attribute& a : n->attributes) attributes += (attributes.empty() ? "" : ", ") + print_attribute(a);
+    if (!attributes.empty()) attributes = "<" + attributes + ">";
+    out += fmt::format("{} = {}{}({})\n", outputs, n->op_type, attributes, inputs);
+  }
+  for (const Value* v : graph.outputs) out += fmt::format("output {} : {}\n", v->name, print_type(*v));
+  return out;
+}
+
+}  // namespace lithify::onnx

@@ -1,0 +1,27 @@
+// Which element types ONNX Runtime's CPU kernels take, operator by operator, and what to compute in instead.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "onnx/graph.hpp"
+
+namespace lithify::onnx {
+
+/// A node whose inputs must be cast `to` a type that has a kernel, and whose outputs are cast back `from` it.
+struct Widening {
+  DType from;
+  DType to;
+  uint64_t inputs;   ///< bit i: input i has the type
+  uint64_t outputs;  ///< bit i: output i has the type
+  bool input(size_t i) const { return inputs >> std::min<size_t>(i, 63) & 1; }
+  bool output(size_t i) const { return outputs >> std::min<size_t>(i, 63) & 1; }
+};
+
+/// Empty when there is a kernel for the inputs' type, or nothing is known that would do instead. Widening is exact:
+/// the wider type holds every value of the narrower, and the operator's result cast back is the operator's result.
+std::optional<Widening> widening(std::string_view op, int opset, std::span<Value* const> inputs);
+
+}  // namespace lithify::onnx
