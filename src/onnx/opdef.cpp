@@ -1,0 +1,227 @@
+#include "onnx/opdef.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "onnx/infer.hpp"
+
+namespace lithify::onnx {
+namespace {
+
+template <class T>
+const T* attribute_data(const Node& node, std::string_view name) {
+  const Attribute* a = node.attribute(name);
+  return a ? std::get_if<T>(&a->data) : nullptr;
+}
+
+/// Whether a size depends on the data at run time: no sample has it, and it may be 0.
+bool data_dependent(sym::Context& sym, Dim e) {
+  switch (sym::kind(e)) {
+    case sym::Kind::Constant:
+      return false;
+    case sym::Kind::Symbol: {
+      const sym::SymbolInfo& info = sym.info(e);
+      return !info.sample && info.lower.value_or(0) < 1;
+    }
+    case sym::Kind::Polynomial:
+      for (const sym::Term& term : sym::terms(e))
+        for (Dim atom : term.atoms)
+          if (data_dependent(sym, atom)) return true;
+      return false;
+    default: {
+      const auto [a, b] = sym::operands(e);
+      return data_dependent(sym, a) || data_dependent(sym, b);
+    }
+  }
+}
+
+/// Whether two sizes are equal when every dimension is a multiple of its sample size, each by another factor. A size
+/// that the program computes agrees there even where the model only runs for multiples of some number; one that
+/// tracing burnt in does not.
+bool equal_beyond_sample(sym::Context& sym, Dim a, Dim b) {
+  static constexpr std::array<int64_t, 8> factors{2, 3, 5, 7, 11, 13, 17, 19};
+  std::unordered_map<Dim, int64_t> values;
+  auto value_of = [&](Dim symbol) -> std::optional<int64_t> {
+    const auto sample = sym.info(symbol).sample;
+    if (!sample) return std::nullopt;
+    return values.try_emplace(symbol, *sample * factors[values.size() % factors.size()]).first->second;
+  };
+  const auto at_a = sym.evaluate(a, value_of);
+  const auto at_b = sym.evaluate(b, value_of);
+  return !at_a || !at_b || *at_a == *at_b;
+}
+
+Dim broadcast_size(sym::Context& sym, Dim a, Dim b, const Shape& sa, const Shape& sb) {
+  if (const auto r = sym.broadcast(a, b)) return *r;
+  const bool constants = a.is_constant() && b.is_constant();
+  if (!constants) {
+    // The larger of the two at run time is the constant, whatever the data.
+    if (a.is_constant() && data_dependent(sym, b)) return a;
+    if (b.is_constant() && data_dependent(sym, a)) return b;
+  }
+  throw Error(constants ? Code::ShapeMismatch : Code::BurntSize,
+              fmt::format("the shapes {} and {} do not broadcast: {} against {}", print_shape(sa), print_shape(sb),
+                          a.str(), b.str()));
+}
+
+std::vector<int64_t> constants_of(const Inference& f, size_t input) {
+  std::vector<int64_t> r;
+  for (Dim d : f.contents(input)) {
+    if (!d.is_constant()) f.fail(fmt::format("input {} must be constant, not {}", input, d.str()));
+    r.push_back(*d.constant());
+  }
+  return r;
+}
+
+int64_t normalized(const Inference& f, int64_t axis, size_t rank) {
+  const auto n = static_cast<int64_t>(rank);
+  if (axis < -n || axis >= n) f.fail(fmt::format("there is no axis {} in a tensor of rank {}", axis, rank));
+  return axis < 0 ? axis + n : axis;
+}
+
+}  // namespace
+
+void Inference::set(size_t output, DType dtype, Shape shape) {
+  if (output >= node.outputs.size() || !node.outputs[output]) return;
+  node.outputs[output]->dtype = dtype;
+  node.outputs[output]->shape = std::move(shape);
+}
+
+int64_t Inference::integer(std::string_view attribute, int64_t otherwise) const {
+  return node.int_attribute(attribute, otherwise);
+}
+
+std::string Inference::text(std::string_view attribute, std::string otherwise) const {
+  const auto* s = attribute_data<std::string>(node, attribute);
+  return s ? *s : std::move(otherwise);
+}
+
+std::vector<int64_t> Inference::integers(std::string_view attribute) const {
+  const auto* v = attribute_data<std::vector<int64_t>>(node, attribute);
+  return v ? *v : std::vector<int64_t>{};
+}
+
+std::optional<std::vector<int64_t>> Inference::axes(size_t input, size_t rank, std::string_view attribute) const {
+  std::vector<int64_t> r;
+  if (const auto* v = attribute_data<std::vector<int64_t>>(node, attribute))
+    r = *v;
+  else if (has(input))
+    r = constants_of(*this, input);
+  else
+    return std::nullopt;
+  for (int64_t& axis : r) axis = normalized(*this, axis, rank);
+  return r;
+}
+
+int64_t Inference::axis(int64_t otherwise, size_t rank, std::string_view attribute) const {
+  return normalized(*this, integer(attribute, otherwise), rank);
+}
+
+std::vector<Dim> Inference::contents(size_t input) const {
+  if (has(input) && in(input).contents) return *in(input).contents;
+  throw Error(Code::Internal, fmt::format("{}: the contents of input {} are not known", node.op_type, input));
+}
+
+Dim Inference::fresh(std::string_view name, int64_t lower) {
+  return sym.symbol({.name = std::string(name), .lower = lower, .upper = {}, .sample = {}, .divisor = 1});
+}
+
+Shape Inference::broadcast(std::initializer_list<const Shape*> shapes) const {
+  Shape r;
+  for (const Shape* s : shapes) r = broadcast_shapes(sym, r, *s);
+  return r;
+}
+
+void Inference::fail(const std::string& message) const {
+  throw Error(Code::ShapeMismatch, fmt::format("{}: {}", node.op_type, message));
+}
+
+Shape broadcast_shapes(sym::Context& sym, const Shape& a, const Shape& b) {
+  const Shape& longer = a.size() >= b.size() ? a : b;
+  const Shape& shorter = a.size() >= b.size() ? b : a;
+  Shape r = longer;
+  const size_t lead = longer.size() - shorter.size();
+  for (size_t i = 0; i < shorter.size(); ++i) r[lead + i] = broadcast_size(sym, longer[lead + i], shorter[i], a, b);
+  return r;
+}
+
+const OpDef* find_op(std::string_view name) {
+  static const auto by_name = [] {
+    std::unordered_map<std::string_view, const OpDef*> map;
+    for (auto table : {control_ops(), elementwise_ops(), nn_ops(), reduce_ops(), shape_ops(), signal_ops()})
+      for (const OpDef& op : table) map.emplace(op.name, &op);
+    return map;
+  }();
+  const auto it = by_name.find(name);
+  return it == by_name.end() ? nullptr : it->second;
+}
+
+namespace infer {
+
+void same(Inference& f) { f.set(0, f.in(0).dtype, f.in(0).shape); }
+
+DType dtype_attribute(const Inference& f, std::string_view attribute, DType otherwise) {
+  const int64_t number = f.integer(attribute, 0);
+  return number == 0 ? otherwise : static_cast<DType>(number);
+}
+
+const std::vector<Dim>* known(const Inference& f, size_t input) {
+  return f.has(input) && f.in(input).contents ? &*f.in(input).contents : nullptr;
+}
+
+size_t rank_from(const Inference& f, size_t input) {
+  const Shape& shape = f.in(input).shape;
+  if (shape.size() != 1) f.fail(fmt::format("input {} must have one dimension", input));
+  if (const auto n = shape[0].constant()) return static_cast<size_t>(*n);
+  throw Error(Code::UnsupportedArgument,
+              fmt::format("{}: the number of dimensions of the result is known only at run time", f.node.op_type));
+}
+
+Shape sizes_from(Inference& f, size_t input, std::string_view name) {
+  if (const auto* sizes = known(f, input)) return *sizes;
+  Shape r(rank_from(f, input));
+  for (Dim& d : r) d = f.fresh(name);
+  return r;
+}
+
+Dim size_from(Inference& f, size_t input, std::string_view name) {
+  const auto* sizes = known(f, input);
+  return sizes && sizes->size() == 1 ? sizes->front() : f.fresh(name);
+}
+
+Dim same_size(Inference& f, Dim a, Dim b, std::string_view what) {
+  if (a == b) return a;
+  const auto equal = f.sym.equal(a, b);
+  auto clash = [&](Code code) {
+    return Error(
+        code, fmt::format("{}: {} must agree, but one is {} and the other {}", f.node.op_type, what, a.str(), b.str()));
+  };
+  if (equal == false) throw clash(Code::ShapeMismatch);
+  if (!equal) {
+    const bool one_constant = a.is_constant() || b.is_constant();
+    const bool free = data_dependent(f.sym, a) || data_dependent(f.sym, b);
+    if (!free && (one_constant || !equal_beyond_sample(f.sym, a, b))) {
+      const auto at_a = f.sym.sample(a), at_b = f.sym.sample(b);
+      throw clash(at_a && at_b && *at_a != *at_b ? Code::ShapeMismatch : Code::BurntSize);
+    }
+  }
+  return b.is_constant() ? b : a;
+}
+
+std::vector<int64_t> each(const Inference& f, std::string_view attribute, size_t n, int64_t otherwise) {
+  std::vector<int64_t> r = f.integers(attribute);
+  if (r.empty()) r.assign(n, otherwise);
+  if (r.size() != n) f.fail(fmt::format("{} needs {} numbers, not {}", attribute, n, r.size()));
+  return r;
+}
+
+void require_rank(const Inference& f, size_t input, size_t at_least) {
+  if (f.in(input).rank() < at_least)
+    f.fail(fmt::format("input {} has {} dimensions, but needs at least {}", input, f.in(input).rank(), at_least));
+}
+
+}  // namespace infer
+}  // namespace lithify::onnx
