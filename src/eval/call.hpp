@@ -29,7 +29,6 @@ class Call {
 
   // ---- arguments, by name; a wrong kind or a number that is known only at run time is an error ----------------
   const Value& arg(std::string_view name) const;
-  /// Replaces an argument, for rules that call another rule.
   bool none(std::string_view name) const { return arg(name).is_none(); }
   /// The tensor's contents now. Numbers become 0-d tensors (int64, float32, bool).
   onnx::Value* tensor(std::string_view name);
@@ -64,7 +63,10 @@ class Call {
   DType result_type(std::initializer_list<std::string_view> names);
   DType result_type(const std::vector<Value>& values);
   /// Argument as a tensor of a type.
-  onnx::Value* tensor_as(std::string_view name, DType dtype) { return onnx.cast(tensor(name), dtype); }
+  onnx::Value* tensor_as(std::string_view name, DType dtype);
+  /// Any value that can stand for a tensor, as one. Numbers become 0-d tensors (int64, float32, bool).
+  onnx::Value* as_tensor(const Value& v);
+  onnx::Value* as_tensor(const Value& v, DType dtype);
   /// The argument with integers and bools made float32.
   onnx::Value* float_tensor(std::string_view name);
 
@@ -85,10 +87,15 @@ class Call {
 
  private:
   size_t index(std::string_view name) const;
+  Dim as_size(std::string_view name, const Value& v);
+  double as_real(std::string_view name, const Value& v);
+  int64_t wrapped_dim(int64_t d, size_t rank) const;
   std::vector<Value> arguments_;
 };
 
-/// The common type of two types in PyTorch's promotion lattice.
+/// The common type of two types in PyTorch's promotion lattice. Undefined is its lowest element.
 DType promote(DType a, DType b);
+/// The type that PyTorch computes in for these operands: tensors and numbers.
+DType result_type(const std::vector<Value>& operands);
 
 }  // namespace lithify::eval

@@ -43,8 +43,9 @@ class Tensor {
   /// Replaces the contents, of the tensor and of everything that shares memory with it. Throws UnsupportedMutation
   /// when a view in between cannot be written through. dtype and shape must be those of the tensor.
   void write(onnx::Builder& b, onnx::Value* value);
-  /// Makes this tensor another one, as `set_data` and resizing in place do; its views are left behind.
-  void rebind(onnx::Value* value);
+  /// Makes this tensor another one, as in-place transposition and resizing do; its views are left behind.
+  void rebind(const Tensor& other);
+  bool shares_memory_with(const Tensor& other) const { return cell_ == other.cell_; }
 
   DType dtype() const { return value_->dtype; }
   const onnx::Shape& shape() const { return value_->shape; }

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/diagnostic.hpp"
 #include "base/half.hpp"
 #include "onnx/fold.hpp"
 #include "onnx/kernels.hpp"
@@ -175,7 +176,7 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
   Node* n = graph_.new_node();
   *n = std::move(node);
   n->scope = scope;
-  n->place = place;
+  n->origin = origin;
   for (size_t i = 0; i < outputs; ++i) {
     Value* v = graph_.new_value();
     *v = std::move(facts[i]);

@@ -26,7 +26,7 @@ class Builder {
 
   /// Where the nodes that follow come from; kept on each node.
   std::string scope;
-  Place place;
+  uint64_t origin = 0;
 
   // ---- any operator -----------------------------------------------------------------------------------------
   /// One output. Attributes: op("Celu", {x}, {{"alpha", 0.5f}}); integers must be int64_t, reals float.

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "base/diagnostic.hpp"
 #include "base/half.hpp"
 
 namespace lithify::onnx {

@@ -12,7 +12,6 @@
 #include <variant>
 #include <vector>
 
-#include "base/diagnostic.hpp"
 #include "base/tensor.hpp"
 #include "sym/expr.hpp"
 
@@ -86,7 +85,7 @@ struct Node {
   std::vector<Value*> outputs;
   std::vector<Attribute> attributes;
   std::string scope;  ///< module path, "encoder.layer.0"
-  Place place;        ///< the user's source line
+  uint64_t origin = 0;  ///< the statement it comes from, in the evaluator's numbering
 
   const Attribute* attribute(std::string_view name) const;
   int64_t int_attribute(std::string_view name, int64_t otherwise) const;

@@ -1,0 +1,85 @@
+// Runs a Program at export time. What is known is computed; what works on the contents of tensors becomes ONNX nodes.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "eval/registry.hpp"
+#include "eval/value.hpp"
+#include "program/program.hpp"
+
+namespace lithify::eval {
+
+/// How often an operator was met, and what is wrong with it, if anything.
+struct OperatorUse {
+  int count = 0;
+  int since = 0;  ///< lowest opset of the rules that were used
+  bool supported = true;
+};
+
+class Evaluator {
+ public:
+  Evaluator(const program::Program& program, const Registry& rules, onnx::Builder& builder);
+
+  /// The model's forward on these inputs (without self), hooks of the root included. What cannot be exported is
+  /// collected in `diagnostics`, and evaluation goes on as far as it can.
+  Value run(std::vector<Value> inputs);
+
+  /// An operator by name ("aten::add" or "aten::add.Tensor").
+  Value apply(std::string_view name, std::vector<Value> positional,
+              std::vector<std::pair<std::string, Value>> keywords = {});
+
+  /// Decides which old meaning an operator has.
+  int64_t file_version() const { return program_.file_version; }
+  const program::Program& program() const { return program_; }
+
+  std::vector<Diagnostic> diagnostics;
+  std::map<std::string, OperatorUse> operators;
+
+ private:
+  struct Frame;
+  struct Stop {};  // thrown when evaluation cannot go on; the reason is in `diagnostics`
+
+  Value call_function(const program::Function& f, std::vector<Value> arguments,
+                      std::vector<std::pair<std::string, Value>> keywords = {});
+  Value call_method(const Value& self, const program::Expr& call, Frame& frame);
+  Value call_named(const program::Expr& call, Frame& frame);
+  Value call_operator(const program::Expr& call, Frame& frame);
+  Value call_closure(const Function& f);
+  void execute(const std::vector<program::Stmt>& body, Frame& frame);
+  void execute(const program::Stmt& s, Frame& frame);
+  void assign(const program::Stmt& s, Frame& frame);
+  Value evaluate(const program::Expr& e, Frame& frame);
+  Value evaluate_annotation(const program::Type& type, Value v);
+  Value subscript(const Value& container, const Value& index);
+  Value attribute(const Value& object, const std::string& name);
+  Value constant(int64_t index);
+  bool condition(const Value& v, program::Pos pos);
+  bool is_instance(const Value& v, const program::Type& type);
+  void arguments(const program::Expr& call, size_t from, Frame& frame, std::vector<Value>& positional,
+                 std::vector<std::pair<std::string, Value>>& keywords);
+
+  Value from_data(const program::Data& data);
+  std::shared_ptr<Object> from_object(const std::shared_ptr<program::Object>& object);
+  void name_weights(const program::Data& data, const std::string& path, std::set<const void*>& seen);
+
+  void report(Diagnostic d);
+  void step();
+
+  const program::Program& program_;
+  const Registry& rules_;
+  onnx::Builder& builder_;
+  std::shared_ptr<Object> root_;
+  program::Pos pos_;
+  int depth_ = 0;
+  int64_t steps_ = 0;
+  std::unordered_map<const void*, std::string> paths_;  // of tensors and objects of the file
+  std::unordered_map<const void*, Value> converted_;    // by identity in the file
+  std::unordered_map<int64_t, Value> constants_;
+};
+
+}  // namespace lithify::eval

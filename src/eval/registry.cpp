@@ -1,0 +1,86 @@
+#include "eval/registry.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lithify::eval {
+namespace {
+
+// The result goes into an existing tensor, in the type of that tensor.
+Value store(Call& c, const TensorPtr& into, Value result) {
+  if (!result.is_tensor()) return result;
+  if (result.tensor()->shares_memory_with(*into)) {
+    // transpose_, squeeze_, ...: the tensor becomes its own view.
+    if (result.tensor() != into) into->rebind(Tensor(result.tensor()->read(c.onnx)));
+    return into;
+  }
+  onnx::Value* v = c.onnx.cast(result.tensor()->read(c.onnx), into->dtype());
+  if (v->shape == into->shape()) {
+    into->write(c.onnx, v);
+  } else {
+    into->rebind(Tensor(v));
+  }
+  return into;
+}
+
+bool takes_self(const Schema& s) {
+  return !s.arguments.empty() && s.arguments[0].name == "self" && s.arguments[0].kind == SchemaArgument::Kind::Tensor &&
+         !s.arguments[0].list && s.returns.size() == 1 && s.returns[0].starts_with("Tensor") && !s.returns[0].ends_with("[]");
+}
+
+}  // namespace
+
+void Registry::insert(Rule rule) {
+  std::vector<const Rule*>& named = by_name_[rule.schema.name];
+  // Explicit rules come before derived ones; of one schema, the rule for the newer opset comes first.
+  auto at = std::find_if(named.begin(), named.end(), [&](const Rule* r) {
+    if (r->derived != rule.derived) return r->derived;
+    return r->schema.text == rule.schema.text && r->since < rule.since;
+  });
+  named.insert(at, &rules_.emplace_back(std::move(rule)));
+}
+
+void Registry::add(std::string_view schema, RuleFunction rule, int since) {
+  Schema s = Schema::parse(schema);
+  insert({s, since, rule, false});
+  if (!takes_self(s) || s.name.ends_with("_") || s.arguments[0].mutated) return;
+  Schema in_place = s;
+  in_place.name += "_";
+  insert({in_place, since, [rule](Call& c) { return store(c, c.tensor_ref("self"), rule(c)); }, true});
+  Schema out = s;
+  out.overload = out.overload.empty() ? "out" : out.overload + "_out";
+  SchemaArgument& target = out.arguments.emplace_back();
+  target.name = "out";
+  target.kind = SchemaArgument::Kind::Tensor;
+  target.keyword_only = target.mutated = true;
+  insert({out, since, [rule](Call& c) { return store(c, c.tensor_ref("out"), rule(c)); }, true});
+}
+
+void Registry::unary(std::string_view schema, std::string_view onnx_op, Promote promote, int since) {
+  add(
+      schema,
+      [op = std::string(onnx_op), promote](Call& c) -> Value {
+        return c.onnx.op(op, {promote == Promote::IntToFloat ? c.float_tensor("self") : c.tensor("self")});
+      },
+      since);
+}
+
+void Registry::binary(std::string_view schema, std::string_view onnx_op, Promote promote, int since) {
+  add(
+      schema,
+      [op = std::string(onnx_op), promote](Call& c) -> Value {
+        DType t = c.result_type({"self", "other"});
+        if (promote == Promote::IntToFloat && !is_float(t)) t = DType::Float;
+        return c.onnx.op(op, {c.tensor_as("self", t), c.tensor_as("other", t)});
+      },
+      since);
+}
+
+const std::vector<const Rule*>& Registry::overloads(std::string_view name) const {
+  static const std::vector<const Rule*> none;
+  auto found = by_name_.find(std::string(name));
+  return found == by_name_.end() ? none : found->second;
+}
+
+}  // namespace lithify::eval

@@ -1,0 +1,169 @@
+#include "eval/value.hpp"
+
+#include <fmt/format.h>
+
+namespace lithify::eval {
+
+Tensor::Tensor(onnx::Value* value) : value_(value), cell_(std::make_shared<Cell>()) {}
+
+Tensor::Tensor(onnx::Value* value, TensorPtr base, View view)
+    : value_(value), seen_(base->cell_->version), cell_(base->cell_), base_(std::move(base)), view_(std::move(view)) {}
+
+onnx::Value* Tensor::read(onnx::Builder& b) {
+  if (base_ && seen_ != cell_->version) {
+    value_ = view_.forward(b, base_->read(b));
+    seen_ = cell_->version;
+  }
+  return value_;
+}
+
+void Tensor::write(onnx::Builder& b, onnx::Value* value) {
+  if (base_) {
+    if (!view_.inverse)
+      throw Error(Code::UnsupportedMutation, fmt::format("a write goes through the view that {} made", view_.name),
+                  "write to a clone(), or to the tensor itself");
+    base_->write(b, view_.inverse(b, base_->read(b), value));
+  } else {
+    ++cell_->version;
+  }
+  value_ = value;
+  seen_ = cell_->version;
+}
+
+void Tensor::rebind(const Tensor& other) {
+  value_ = other.value_;
+  seen_ = other.seen_;
+  cell_ = other.cell_;
+  view_ = other.view_;
+  base_ = other.base_;
+}
+
+Value Value::tuple(std::vector<Value> items, const program::Class* named) {
+  return Tuple{std::make_shared<const std::vector<Value>>(std::move(items)), named};
+}
+
+Value Value::list(std::vector<Value> items) {
+  auto list = std::make_shared<List>();
+  list->items = std::move(items);
+  return list;
+}
+
+Value Value::list(const std::vector<onnx::Value*>& tensors) { return list(std::vector<Value>(tensors.begin(), tensors.end())); }
+
+bool Value::is_number() const {
+  return is<bool>() || is<sym::Expr>() || is<double>() || is<std::complex<double>>() ||
+         (is_tensor() && tensor()->is_number);
+}
+
+const std::vector<Value>& Value::items() const {
+  if (auto* l = get_if<std::shared_ptr<List>>()) return (*l)->items;
+  if (auto* t = get_if<Tuple>()) return *t->items;
+  throw Error(Code::TypeMismatch, fmt::format("a list or tuple is needed, and this is a {}", kind_name()));
+}
+
+std::vector<Value>& Value::list_items() const {
+  if (auto* l = get_if<std::shared_ptr<List>>()) return (*l)->items;
+  throw Error(Code::TypeMismatch, fmt::format("a list is needed, and this is a {}", kind_name()));
+}
+
+std::string Value::kind_name() const {
+  static constexpr const char* names[] = {"None",  "bool",  "int",  "float",  "complex", "str",      "Device",        "Tensor",
+                                          "List",  "Tuple", "Dict", "object", "enum",    "function", "uninitialized", "poison"};
+  return names[data_.index()];
+}
+
+const Value* Dict::find(const Value& key) const {
+  for (auto& [k, v] : items) {
+    if (k.data().index() != key.data().index()) continue;
+    if (auto* s = k.get_if<std::string>(); s && *s == *key.get_if<std::string>()) return &v;
+    if (k.is_int() && k.integer() == key.integer()) return &v;
+    if (auto* d = k.get_if<double>(); d && *d == *key.get_if<double>()) return &v;
+    if (auto* d = k.get_if<bool>(); d && *d == *key.get_if<bool>()) return &v;
+    if (k.is_tensor() && k.tensor() == key.tensor()) return &v;
+    if (auto* e = k.get_if<Enum>(); e && e->type == key.get_if<Enum>()->type && e->name == key.get_if<Enum>()->name)
+      return &v;
+  }
+  return nullptr;
+}
+
+void Dict::set(Value key, Value value) {
+  if (const Value* found = find(key)) {
+    *const_cast<Value*>(found) = std::move(value);
+  } else {
+    items.emplace_back(std::move(key), std::move(value));
+  }
+}
+
+bool Dict::erase(const Value& key) {
+  const Value* found = find(key);
+  if (!found) return false;
+  std::erase_if(items, [&](auto& item) { return &item.second == found; });
+  return true;
+}
+
+Value* Object::attribute(std::string_view name) {
+  for (auto& [n, v] : attributes)
+    if (n == name) return &v;
+  return nullptr;
+}
+
+void Object::set(std::string_view name, Value value) {
+  if (Value* v = attribute(name)) {
+    *v = std::move(value);
+  } else {
+    attributes.emplace_back(name, std::move(value));
+  }
+}
+
+namespace {
+
+std::optional<double> as_double(const Value& v) {
+  if (auto* d = v.get_if<double>()) return *d;
+  if (auto* b = v.get_if<bool>()) return *b ? 1.0 : 0.0;
+  if (v.is_int() && v.integer().is_constant()) return static_cast<double>(*v.integer().constant());
+  return std::nullopt;
+}
+
+std::optional<bool> equal_items(sym::Context& sym, const std::vector<Value>& a, const std::vector<Value>& b) {
+  if (a.size() != b.size()) return false;
+  bool unsure = false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    std::optional<bool> e = equal(sym, a[i], b[i]);
+    if (e == false) return false;
+    unsure = unsure || !e;
+  }
+  return unsure ? std::nullopt : std::optional(true);
+}
+
+}  // namespace
+
+std::optional<bool> equal(sym::Context& sym, const Value& a, const Value& b) {
+  if (a.is_int() && b.is_int()) return sym.equal(a.integer(), b.integer());
+  if (a.is_number() && b.is_number() && !a.is_tensor() && !b.is_tensor()) {
+    auto x = as_double(a), y = as_double(b);
+    if (x && y) return *x == *y;
+    return std::nullopt;
+  }
+  if (a.data().index() != b.data().index()) return false;
+  if (a.is_none()) return true;
+  if (auto* s = a.get_if<std::string>()) return *s == *b.get_if<std::string>();
+  if (auto* d = a.get_if<Device>()) return *d == *b.get_if<Device>();
+  if (auto* e = a.get_if<Enum>()) return e->type == b.get_if<Enum>()->type && e->name == b.get_if<Enum>()->name;
+  if (a.is_list() || a.is<Tuple>()) return equal_items(sym, a.items(), b.items());
+  if (a.is_tensor()) return a.tensor() == b.tensor();
+  if (auto* o = a.get_if<std::shared_ptr<Object>>()) return *o == *b.get_if<std::shared_ptr<Object>>();
+  if (auto* d = a.get_if<std::shared_ptr<Dict>>()) {
+    auto &x = (*d)->items, &y = (*b.get_if<std::shared_ptr<Dict>>())->items;
+    if (x.size() != y.size()) return false;
+    for (auto& [k, v] : x) {
+      const Value* other = (*b.get_if<std::shared_ptr<Dict>>())->find(k);
+      if (!other) return false;
+      std::optional<bool> e = equal(sym, v, *other);
+      if (!e || !*e) return e;
+    }
+    return true;
+  }
+  return std::nullopt;
+}
+
+}  // namespace lithify::eval
