@@ -7,7 +7,7 @@
 #include <limits>
 #include <unordered_set>
 
-#include "program/spelling.hpp"
+#include "program/text.hpp"
 
 namespace lithify::program {
 
@@ -18,21 +18,25 @@ constexpr size_t kMaxText = size_t{64} << 20;
 constexpr size_t kMaxWord = 4096;
 constexpr int kMaxDepth = 200;
 
-[[noreturn]] void fail_at(Code code, std::string_view record, std::string_view text, size_t pos,
-                          std::string_view what) {
-  const std::string_view before = text.substr(0, pos);
-  const auto line = std::ranges::count(before, '\n') + 1;
-  const size_t column = pos - (before.rfind('\n') + 1) + 1;
-  Diagnostic d;
-  d.code = code;
-  d.message = fmt::format("{}, line {}, column {}: {}", record, line, column, what);
-  d.subject = record;
-  throw Error(std::move(d));
+constexpr bool is_punctuation(char c) {
+  switch (c) {
+    case '(':
+    case ')':
+    case '[':
+    case ']':
+    case '{':
+    case '}':
+    case ',':
+    case ':':
+    case '=':
+    case '.':
+    case '-':
+    case '+':
+      return true;
+    default:
+      return false;
+  }
 }
-
-constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-constexpr bool is_word(char c) { return is_letter(c) || is_digit(c); }
 constexpr bool is_octal(char c) { return c >= '0' && c <= '7'; }
 
 /// What a token is: one of these, or the character itself for punctuation.
@@ -103,7 +107,7 @@ class Lexer {
     } else if (c == '-' && peek(at_ + 1) == '>') {
       at_ += 2;
       set(kArrow, start);
-    } else if (std::string_view("()[]{},:=.-+").find(c) != std::string_view::npos) {
+    } else if (is_punctuation(c)) {
       ++at_;
       if (c == '(' || c == '[' || c == '{') ++brackets_;
       if ((c == ')' || c == ']' || c == '}') && brackets_ > 0) --brackets_;
@@ -114,7 +118,7 @@ class Lexer {
   }
 
   [[noreturn]] void fail(size_t pos, std::string_view what, Code code = Code::BadCode) const {
-    fail_at(code, record_, text_, pos, what);
+    throw Error(text_diagnostic(code, record_, text_, pos, what));
   }
 
  private:
@@ -381,11 +385,12 @@ Class Parser::class_definition(const std::string& prefix) {
   const size_t outer = lexer_.indent();
   expect_word("class");
   Class cls;
+  cls.pos = here();
   cls.kind = Class::Kind::Plain;
   cls.qualified_name = prefix + "." + name();
   if (accept('(')) {
-    const auto head = std::ranges::find(heads, text(), &std::pair<std::string_view, Class::Kind>::first);
-    if (head == std::end(heads)) unexpected("a base class");
+    const auto* head = find_row(heads, text());
+    if (!head) unexpected("a base class");
     cls.kind = head->second;
     cls.module_interface = head->first == "ModuleInterface";
     advance();
@@ -436,11 +441,10 @@ void Parser::class_line(Class& cls, const Type& self) {
     expect('=');
     cls.attributes.emplace_back(std::move(attribute), type());
   } else if (accept('=')) {
-    const auto list = std::ranges::find(lists, std::string_view(word),
-                                        &std::pair<std::string_view, std::vector<std::string> Class::*>::first);
+    const auto* list = find_row(lists, word);
     if (cls.kind == Class::Kind::Enum) {
       cls.constants.emplace_back(word, enum_value());
-    } else if (list != std::end(lists)) {
+    } else if (list) {
       cls.*list->second = string_list();
     } else if (word == "__annotations__") {
       expect('[');
@@ -532,8 +536,8 @@ Stmt Parser::statement() {
         {"with", Stmt::Kind::With}, {"def", Stmt::Kind::Closure}, {"return", Stmt::Kind::Return},
         {"pass", Stmt::Kind::Pass},
     };
-    const auto keyword = std::ranges::find(keywords, text(), &std::pair<std::string_view, Stmt::Kind>::first);
-    if (keyword != std::end(keywords)) {
+    const auto* keyword = find_row(keywords, text());
+    if (keyword) {
       s.kind = keyword->second;
       advance();
       compound(s);
@@ -815,10 +819,9 @@ Expr Parser::torch_path() {
     }
     return e;
   }
-  const auto spelling =
-      std::ranges::find(kSpellings, std::string_view(p), &std::pair<std::string_view, std::string_view>::first);
+  const auto* spelling = find_row(kSpellings, p);
   const auto dots = std::ranges::count(rest, '.');
-  if (spelling != std::end(kSpellings)) {
+  if (spelling) {
     e.name = spelling->second;
   } else if (torch && dots <= 1) {
     e.name.reserve(6 + rest.size());
@@ -861,10 +864,9 @@ Expr Parser::local_call() {
   if (w == "uninitialized") return typed_form(Expr::Kind::Uninitialized);
   if (w == "isinstance") return is_instance();
   if (w == "getattr") return get_attribute();
-  const auto spelling = std::ranges::find(kSpellings, w, &std::pair<std::string_view, std::string_view>::first);
-  const bool is_operator = spelling != std::end(kSpellings);
-  Expr e = make(is_operator ? Expr::Kind::Operator : Expr::Kind::Call);
-  e.name = is_operator ? spelling->second : w;
+  const auto* spelling = find_row(kSpellings, w);
+  Expr e = make(spelling ? Expr::Kind::Operator : Expr::Kind::Call);
+  e.name = spelling ? spelling->second : w;
   advance();
   arguments(e);
   return e;

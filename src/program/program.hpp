@@ -127,6 +127,7 @@ struct Class {
   std::vector<std::pair<std::string, Type>> attributes;  ///< in declaration order; fields of a NamedTuple
   std::vector<std::pair<std::string, Expr>> constants;   ///< Final[Expr::type] class constants; members of an Enum
   std::vector<Function> methods;
+  Pos pos;
 
   const Function* method(std::string_view name) const;
 };
