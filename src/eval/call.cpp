@@ -8,8 +8,8 @@ namespace lithify::eval {
 namespace {
 
 [[noreturn]] void wrong_kind(const Schema& schema, std::string_view name, const Value& v, std::string_view wanted) {
-  throw Error(Code::TypeMismatch,
-              fmt::format("{}: argument '{}' is a {}, and {} is needed", schema.full_name(), name, v.kind_name(), wanted));
+  throw Error(Code::TypeMismatch, fmt::format("{}: argument '{}' is a {}, and {} is needed", schema.full_name(), name,
+                                              v.kind_name(), wanted));
 }
 
 [[noreturn]] void run_time(const Schema& schema, std::string_view name) {
@@ -33,7 +33,8 @@ onnx::Value* Call::as_tensor(const Value& v) {
   if (v.is_int()) return onnx.symbolic(v.integer());
   if (auto* d = v.get_if<double>()) return onnx.scalar(DType::Float, *d);
   if (auto* b = v.get_if<bool>()) return onnx.scalar_int(DType::Bool, *b);
-  throw Error(Code::TypeMismatch, fmt::format("{}: a {} stands where a tensor is needed", schema.full_name(), v.kind_name()));
+  throw Error(Code::TypeMismatch,
+              fmt::format("{}: a {} stands where a tensor is needed", schema.full_name(), v.kind_name()));
 }
 
 onnx::Value* Call::as_tensor(const Value& v, DType dtype) {

@@ -26,7 +26,8 @@ Value store(Call& c, const TensorPtr& into, Value result) {
 
 bool takes_self(const Schema& s) {
   return !s.arguments.empty() && s.arguments[0].name == "self" && s.arguments[0].kind == SchemaArgument::Kind::Tensor &&
-         !s.arguments[0].list && s.returns.size() == 1 && s.returns[0].starts_with("Tensor") && !s.returns[0].ends_with("[]");
+         !s.arguments[0].list && s.returns.size() == 1 && s.returns[0].starts_with("Tensor") &&
+         !s.returns[0].ends_with("[]");
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ struct Rule {
 
 /// What a unary or binary operator does with types before it computes.
 enum class Promote {
-  Keep,         ///< computes in the promoted type of its operands
-  IntToFloat,   ///< integers and bools become float32
-  Compare,      ///< as Keep, the result is bool
+  Keep,        ///< computes in the promoted type of its operands
+  IntToFloat,  ///< integers and bools become float32
+  Compare,     ///< as Keep, the result is bool
 };
 
 class Registry {

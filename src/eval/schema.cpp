@@ -70,9 +70,9 @@ SchemaArgument parse_argument(std::string_view text) {
   }
   using K = SchemaArgument::Kind;
   static const std::pair<std::string_view, K> kinds[] = {
-      {"Tensor", K::Tensor}, {"int", K::Int},        {"SymInt", K::Int},     {"float", K::Float},
-      {"bool", K::Bool},     {"Scalar", K::Scalar},  {"number", K::Scalar},  {"str", K::Str},
-      {"Device", K::Device}, {"ScalarType", K::Int}, {"Layout", K::Int},     {"MemoryFormat", K::Int}};
+      {"Tensor", K::Tensor}, {"int", K::Int},        {"SymInt", K::Int},    {"float", K::Float},
+      {"bool", K::Bool},     {"Scalar", K::Scalar},  {"number", K::Scalar}, {"str", K::Str},
+      {"Device", K::Device}, {"ScalarType", K::Int}, {"Layout", K::Int},    {"MemoryFormat", K::Int}};
   for (auto& [name, kind] : kinds)
     if (type == name) a.kind = kind;
   return a;
@@ -183,8 +183,10 @@ bool fits(const Value& v, const SchemaArgument& a, bool convert) {
 
 }  // namespace
 
-std::optional<std::vector<Value>> bind(sym::Context& sym, const Schema& schema, const std::vector<Value>& positional,
-                                       const std::vector<std::pair<std::string, Value>>& keywords, bool convert) {
+std::optional<std::vector<Value>> bind_arguments(sym::Context& sym, const Schema& schema,
+                                                 const std::vector<Value>& positional,
+                                                 const std::vector<std::pair<std::string, Value>>& keywords,
+                                                 bool convert) {
   std::vector<Value> out;
   out.reserve(schema.arguments.size());
   size_t used = 0;

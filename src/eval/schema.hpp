@@ -19,7 +19,7 @@ struct SchemaArgument {
   bool item_optional = false;  ///< Tensor?[]
   int fixed = 0;               ///< of int[2]: a single number is taken for that many
   bool keyword_only = false;
-  bool mutated = false;        ///< Tensor(a!)
+  bool mutated = false;  ///< Tensor(a!)
   std::optional<std::string> default_text;
 };
 
@@ -40,7 +40,9 @@ struct Schema {
 /// The arguments of a call put in the order of the schema, defaults filled in; empty when they do not fit. With
 /// `convert`, the implicit conversions are allowed as well (numbers for tensors, 0-d tensors for numbers, bool for
 /// int, ...).
-std::optional<std::vector<Value>> bind(sym::Context& sym, const Schema& schema, const std::vector<Value>& positional,
-                                       const std::vector<std::pair<std::string, Value>>& keywords, bool convert);
+std::optional<std::vector<Value>> bind_arguments(sym::Context& sym, const Schema& schema,
+                                                 const std::vector<Value>& positional,
+                                                 const std::vector<std::pair<std::string, Value>>& keywords,
+                                                 bool convert);
 
 }  // namespace lithify::eval

@@ -48,7 +48,9 @@ Value Value::list(std::vector<Value> items) {
   return list;
 }
 
-Value Value::list(const std::vector<onnx::Value*>& tensors) { return list(std::vector<Value>(tensors.begin(), tensors.end())); }
+Value Value::list(const std::vector<onnx::Value*>& tensors) {
+  return list(std::vector<Value>(tensors.begin(), tensors.end()));
+}
 
 bool Value::is_number() const {
   return is<bool>() || is<sym::Expr>() || is<double>() || is<std::complex<double>>() ||
@@ -67,8 +69,9 @@ std::vector<Value>& Value::list_items() const {
 }
 
 std::string Value::kind_name() const {
-  static constexpr const char* names[] = {"None",  "bool",  "int",  "float",  "complex", "str",      "Device",        "Tensor",
-                                          "List",  "Tuple", "Dict", "object", "enum",    "function", "uninitialized", "poison"};
+  static constexpr const char* names[] = {"None",   "bool",     "int",           "float", "complex", "str",
+                                          "Device", "Tensor",   "List",          "Tuple", "Dict",    "object",
+                                          "enum",   "function", "uninitialized", "poison"};
   return names[data_.index()];
 }
 

@@ -98,12 +98,12 @@ struct Function {
 class Value {
  public:
   using Data = std::variant<None, bool, sym::Expr, double, std::complex<double>, std::string, Device, TensorPtr,
-                            std::shared_ptr<List>, Tuple, std::shared_ptr<Dict>, std::shared_ptr<Object>, Enum, Function,
-                            Uninitialized, Poison>;
+                            std::shared_ptr<List>, Tuple, std::shared_ptr<Dict>, std::shared_ptr<Object>, Enum,
+                            Function, Uninitialized, Poison>;
   Value() = default;
   template <class T>
-    requires std::constructible_from<Data, T> && (!std::same_as<std::remove_cvref_t<T>, Value>)
-  Value(T&& v) : data_(std::forward<T>(v)) {}  // NOLINT: conversion is the point
+  requires std::constructible_from<Data, T> &&(!std::same_as<std::remove_cvref_t<T>, Value>)Value(T&& v)
+      : data_(std::forward<T>(v)) {}  // NOLINT: conversion is the point
   Value(const char* text) : data_(std::string(text)) {}
   /// A new tensor of its own.
   Value(onnx::Value* v) : data_(std::make_shared<Tensor>(v)) {}

@@ -101,9 +101,9 @@ bool produced_by(const Value* v, std::string_view op_type) {
 
 // Elementwise operators of two or more operands, whose operands are broadcast by the operator itself.
 bool broadcasts(std::string_view type) {
-  static constexpr std::string_view names[] = {"Add",     "Sub", "Mul",  "Div",   "Pow",         "Equal",
+  static constexpr std::string_view names[] = {"Add",     "Sub",  "Mul", "Div",   "Pow",         "Equal",
                                                "Greater", "Less", "And", "Or",    "Xor",         "GreaterOrEqual",
-                                               "Where",   "Min", "Max",  "PRelu", "LessOrEqual", "Mod"};
+                                               "Where",   "Min",  "Max", "PRelu", "LessOrEqual", "Mod"};
   return std::find(std::begin(names), std::end(names), type) != std::end(names);
 }
 
@@ -212,9 +212,7 @@ Value* Builder::simplified(std::string_view type, Inputs& inputs, Attributes& at
   bool add = type == "Add", sub = type == "Sub", mul = type == "Mul", div = type == "Div";
   if ((add || sub || mul || div) && inputs[0]->dtype == inputs[1]->dtype) {
     double neutral = add || sub ? 0 : 1;
-    auto keeps = [&](Value* x, Value* c) {
-      return is_filled_with(c, neutral) && c->rank() <= x->rank();
-    };
+    auto keeps = [&](Value* x, Value* c) { return is_filled_with(c, neutral) && c->rank() <= x->rank(); };
     if (keeps(inputs[0], inputs[1])) return inputs[0];
     if ((add || mul) && keeps(inputs[1], inputs[0])) return inputs[1];
   }
@@ -447,7 +445,8 @@ Value* Builder::materialize(Dim e) {
         case sym::Kind::Broadcast: {
           bool min = sym::kind(e) == sym::Kind::Min;
           // Integer Min and Max came with opset 12.
-          out = opset_ >= 12 ? raw(min ? "Min" : "Max", {x, y}) : raw("Where", {raw("Less", min ? Inputs{x, y} : Inputs{y, x}), x, y});
+          out = opset_ >= 12 ? raw(min ? "Min" : "Max", {x, y})
+                             : raw("Where", {raw("Less", min ? Inputs{x, y} : Inputs{y, x}), x, y});
           break;
         }
         default:
@@ -484,13 +483,15 @@ Value* Builder::reshape(Value* x, const Shape& to) {
     }
     if (!quotient) {
       bool numbers = have.is_constant() && want.is_constant();
-      throw Error(numbers ? Code::ShapeMismatch : Code::BurntSize,
-                  fmt::format("{} elements of {} do not fit into {}", have.str(), print_shape(x->shape), print_shape(to)),
-                  numbers ? "" : "a size of the sample was burnt in by tracing; compute it from x.shape in the model");
+      throw Error(
+          numbers ? Code::ShapeMismatch : Code::BurntSize,
+          fmt::format("{} elements of {} do not fit into {}", have.str(), print_shape(x->shape), print_shape(to)),
+          numbers ? "" : "a size of the sample was burnt in by tracing; compute it from x.shape in the model");
     }
   }
   // A reshape of a reshape needs only the second.
-  if (produced_by(x, "Reshape") || produced_by(x, "Squeeze") || produced_by(x, "Unsqueeze") || produced_by(x, "Flatten")) {
+  if (produced_by(x, "Reshape") || produced_by(x, "Squeeze") || produced_by(x, "Unsqueeze") ||
+      produced_by(x, "Flatten")) {
     Value* before = x->producer->inputs[0];
     if (before->shape == to) return before;
     if (!needs_arithmetic(before->shape, to) || needs_arithmetic(x->shape, to)) x = before;
@@ -590,7 +591,8 @@ Value* Builder::swap_dims(Value* x, int64_t a, int64_t b) {
   int64_t rank = static_cast<int64_t>(x->rank());
   std::vector<int64_t> perm(x->rank());
   std::iota(perm.begin(), perm.end(), 0);
-  if (rank > 0) std::swap(perm[static_cast<size_t>(a < 0 ? a + rank : a)], perm[static_cast<size_t>(b < 0 ? b + rank : b)]);
+  if (rank > 0)
+    std::swap(perm[static_cast<size_t>(a < 0 ? a + rank : a)], perm[static_cast<size_t>(b < 0 ? b + rank : b)]);
   return transpose(x, perm);
 }
 
@@ -620,8 +622,10 @@ Value* Builder::unsqueeze(Value* x, std::vector<int64_t> axes) {
 Value* Builder::slice(Value* x, int64_t axis, Dim start, Dim end, int64_t step) {
   Dim size = x->shape[static_cast<size_t>(axis)];
   if (step == 1) {
-    bool from_start = start.is(0) || (start.is_constant() && size.is_constant() && *start.constant() <= -*size.constant());
-    bool to_end = end == size || (end.is_constant() && *end.constant() >= size.upper().value_or(std::numeric_limits<int64_t>::max()));
+    bool from_start =
+        start.is(0) || (start.is_constant() && size.is_constant() && *start.constant() <= -*size.constant());
+    bool to_end = end == size ||
+                  (end.is_constant() && *end.constant() >= size.upper().value_or(std::numeric_limits<int64_t>::max()));
     if (from_start && to_end) return x;
   }
   Dim axis_dim = sym.constant(axis), step_dim = sym.constant(step);
@@ -631,7 +635,9 @@ Value* Builder::slice(Value* x, int64_t axis, Dim start, Dim end, int64_t step) 
     const Inputs& in = x->producer->inputs;
     bool known = std::all_of(in.begin() + 1, in.end(), [](Value* v) { return v->contents.has_value(); });
     if (known && std::find(in[3]->contents->begin(), in[3]->contents->end(), axis_dim) == in[3]->contents->end()) {
-      auto prepend = [](std::vector<Dim>& to, const std::vector<Dim>& what) { to.insert(to.begin(), what.begin(), what.end()); };
+      auto prepend = [](std::vector<Dim>& to, const std::vector<Dim>& what) {
+        to.insert(to.begin(), what.begin(), what.end());
+      };
       prepend(starts, *in[1]->contents);
       prepend(ends, *in[2]->contents);
       prepend(axes, *in[3]->contents);

@@ -113,8 +113,8 @@ std::vector<Value*> Graph::initializers() const {
 
 int Model::ir_version() const {
   // {opset, first IR version whose release has it}, from the ONNX release table.
-  constexpr std::pair<int, int> table[] = {{8, 3},   {9, 4},   {10, 5},  {11, 6},  {14, 7},
-                                           {18, 8},  {20, 9},  {22, 10}, {23, 11}, {24, 12}, {25, 13}};
+  constexpr std::pair<int, int> table[] = {{8, 3},  {9, 4},   {10, 5},  {11, 6},  {14, 7}, {18, 8},
+                                           {20, 9}, {22, 10}, {23, 11}, {24, 12}, {25, 13}};
   int ir = 13;
   for (auto [last_opset, version] : table)
     if (opset <= last_opset) return version;

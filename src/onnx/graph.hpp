@@ -84,7 +84,7 @@ struct Node {
   std::vector<Value*> inputs;  ///< nullptr: an optional input left out
   std::vector<Value*> outputs;
   std::vector<Attribute> attributes;
-  std::string scope;  ///< module path, "encoder.layer.0"
+  std::string scope;    ///< module path, "encoder.layer.0"
   uint64_t origin = 0;  ///< the statement it comes from, in the evaluator's numbering
 
   const Attribute* attribute(std::string_view name) const;

@@ -1,0 +1,682 @@
+#include "eval/evaluator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace lithify::eval {
+
+namespace {
+
+constexpr int max_depth = 200;             // of calls
+constexpr int64_t max_steps = 50'000'000;  // statements in all
+
+using program::Expr;
+using program::Stmt;
+using program::Type;
+
+bool has_poison(const Value& v, int depth = 0) {
+  if (v.is_poison()) return true;
+  if (depth > 4) return false;
+  if (!v.is_list() && !v.is<Tuple>()) return false;
+  const std::vector<Value>& items = v.items();
+  return std::any_of(items.begin(), items.end(), [&](const Value& i) { return has_poison(i, depth + 1); });
+}
+
+// Codes of problems with one operator, after which evaluation can go on with the next.
+bool is_local(Code code) {
+  switch (code) {
+    case Code::UnsupportedOperator:
+    case Code::UnsupportedOverload:
+    case Code::UnsupportedArgument:
+    case Code::NeedsOpset:
+    case Code::UnsupportedMutation:
+    case Code::UnsupportedType:
+    case Code::ShapeMismatch:
+    case Code::BurntSize:
+    case Code::TypeMismatch:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string describe(const Value& v) {
+  if (v.is_tensor()) return fmt::format("{}{}", name_of(v.tensor()->dtype()), onnx::print_shape(v.tensor()->shape()));
+  return v.kind_name();
+}
+
+}  // namespace
+
+struct Evaluator::Frame {
+  std::unordered_map<std::string_view, Value> locals;
+  std::optional<Value> returned;
+};
+
+// A closure lives no longer than the frame that it captures, which waits for it.
+struct Closure {
+  const std::vector<program::Stmt>* body;
+  void* frame;
+};
+
+Evaluator::Evaluator(const program::Program& program, const Registry& rules, onnx::Builder& builder)
+    : program_(program), rules_(rules), builder_(builder) {
+  std::set<const void*> seen;
+  program::Data root;
+  root.kind = program::Data::Kind::Object;
+  root.object = program.root;
+  name_weights(root, "", seen);
+}
+
+// ---- the model's data ---------------------------------------------------------------------------------------------
+
+// Gives every tensor and object its name in the state dict: the first path that leads to it from the root.
+void Evaluator::name_weights(const program::Data& data, const std::string& path, std::set<const void*>& seen) {
+  auto below = [&](const std::string& name) { return path.empty() ? name : path + "." + name; };
+  if (data.tensor) paths_.try_emplace(data.tensor.get(), path);
+  if (data.object && seen.insert(data.object.get()).second) {
+    paths_.try_emplace(data.object.get(), path);
+    for (auto& [name, value] : data.object->attributes) name_weights(value, below(name), seen);
+  }
+  if (data.container && seen.insert(data.container.get()).second)
+    for (size_t i = 0; i < data.container->items.size(); ++i)
+      name_weights(data.container->items[i], below(std::to_string(i)), seen);
+}
+
+Value Evaluator::from_data(const program::Data& data) {
+  using K = program::Data::Kind;
+  auto shared = [&](const void* identity, auto make) -> Value {
+    if (auto found = converted_.find(identity); found != converted_.end()) return found->second;
+    Value v = make();
+    converted_[identity] = v;
+    return v;
+  };
+  switch (data.kind) {
+    case K::None:
+      return None{};
+    case K::Bool:
+      return data.integer != 0;
+    case K::Int:
+      return builder_.dim(data.integer);
+    case K::Float:
+      return data.real;
+    case K::Complex:
+      return std::complex<double>(data.real, data.imag);
+    case K::String:
+      return data.text;
+    case K::Device:
+      return Device{data.text};
+    case K::Tensor:
+      return shared(data.tensor.get(), [&]() -> Value {
+        auto path = paths_.find(data.tensor.get());
+        return builder_.weight(*data.tensor, path == paths_.end() ? std::string() : path->second);
+      });
+    case K::List:
+      return shared(data.container.get(), [&]() -> Value {
+        std::vector<Value> items;
+        for (const program::Data& d : data.container->items) items.push_back(from_data(d));
+        return Value::list(std::move(items));
+      });
+    case K::Tuple: {
+      std::vector<Value> items;
+      for (const program::Data& d : data.container->items) items.push_back(from_data(d));
+      return Value::tuple(std::move(items));
+    }
+    case K::Dict:
+      return shared(data.container.get(), [&]() -> Value {
+        auto dict = std::make_shared<Dict>();
+        const std::vector<program::Data>& items = data.container->items;
+        for (size_t i = 0; i + 1 < items.size(); i += 2)
+          dict->items.emplace_back(from_data(items[i]), from_data(items[i + 1]));
+        return dict;
+      });
+    case K::Object:
+      return from_object(data.object);
+    case K::Enum: {
+      const program::Class* type = program_.find_class(data.text);
+      Value value = from_data(data.container->items.at(0));
+      std::string name;
+      Frame frame;
+      for (size_t i = 0; type && i < type->constants.size(); ++i)
+        if (equal(builder_.sym, evaluate(type->constants[i].second, frame), value) == true)
+          name = type->constants[i].first;
+      return Enum{type, name, std::make_shared<Value>(value)};
+    }
+  }
+  return None{};
+}
+
+std::shared_ptr<Object> Evaluator::from_object(const std::shared_ptr<program::Object>& object) {
+  if (auto found = converted_.find(object.get()); found != converted_.end())
+    return *found->second.get_if<std::shared_ptr<Object>>();
+  auto out = std::make_shared<Object>();
+  converted_[object.get()] = out;
+  out->class_name = object->class_name;
+  out->type = program_.find_class(object->class_name);
+  if (auto path = paths_.find(object.get()); path != paths_.end()) out->path = path->second;
+  for (auto& [name, data] : object->attributes) out->attributes.emplace_back(name, from_data(data));
+  if (object->state) {
+    const program::Function* set = out->type ? out->type->method("__setstate__") : nullptr;
+    if (set) {
+      call_function(*set, {out, from_data(*object->state)});
+    } else {
+      out->set("__state__", from_data(*object->state));
+    }
+  }
+  return out;
+}
+
+Value Evaluator::constant(int64_t index) {
+  if (index < 0 || static_cast<size_t>(index) >= program_.constants.size())
+    throw Error(Code::BadProgram, fmt::format("the program has no constant {}", index));
+  auto found = constants_.find(index);
+  if (found == constants_.end())
+    found = constants_.emplace(index, from_data(program_.constants[static_cast<size_t>(index)])).first;
+  const Value& v = found->second;
+  if (!v.is_tensor()) return v;
+  // Every use is a tensor of its own: the program may write to it.
+  auto tensor = std::make_shared<Tensor>(v.tensor()->read(builder_));
+  // Tracing stores a Python number as a 0-d tensor.
+  tensor->is_number = tensor->rank() == 0;
+  return tensor;
+}
+
+// ---- calls --------------------------------------------------------------------------------------------------------
+
+Value Evaluator::run(std::vector<Value> inputs) {
+  try {
+    root_ = from_object(program_.root);
+    if (!root_->type) throw Error(Code::BadProgram, fmt::format("the class {} is not in the file", root_->class_name));
+    for (const std::string& hook : root_->type->forward_pre_hooks)
+      if (const program::Function* f = root_->type->method(hook)) {
+        Value replaced = call_function(*f, {root_, Value::tuple(inputs)});
+        if (replaced.is<Tuple>())
+          inputs = replaced.items();
+        else if (!replaced.is_none())
+          inputs = {replaced};
+      }
+    std::vector<Value> all{root_};
+    all.insert(all.end(), inputs.begin(), inputs.end());
+    Value result = call_function(program_.forward(), std::move(all));
+    for (const std::string& hook : root_->type->forward_hooks)
+      if (const program::Function* f = root_->type->method(hook)) {
+        Value replaced = call_function(*f, {root_, Value::tuple(inputs), result});
+        if (!replaced.is_none()) result = replaced;
+      }
+    return result;
+  } catch (const Stop&) {
+    return Poison{};
+  } catch (const Error& e) {
+    Diagnostic d = e.first();
+    if (!d.place.known()) d.place = program_.locate(pos_);
+    report(d);
+    return Poison{};
+  }
+}
+
+void Evaluator::report(Diagnostic d) {
+  bool known = std::any_of(diagnostics.begin(), diagnostics.end(), [&](const Diagnostic& o) {
+    return o.code == d.code && o.message == d.message && o.place == d.place;
+  });
+  if (!known) diagnostics.push_back(std::move(d));
+}
+
+void Evaluator::step() {
+  if (++steps_ > max_steps) throw Error(Code::LimitExceeded, "the program runs too many statements at export");
+}
+
+Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
+                       std::vector<std::pair<std::string, Value>> keywords) {
+  size_t dot = name.find('.', name.find("::"));
+  std::string_view base = name.substr(0, dot);
+  std::string_view overload = dot == std::string_view::npos ? "" : name.substr(dot + 1);
+  if (overload == "default") overload = "";
+  const std::vector<const Rule*>& rules = rules_.overloads(base);
+  if (rules.empty())
+    throw Error({Code::UnsupportedOperator,
+                 Severity::Error,
+                 fmt::format("there is no rule for the operator {}", base),
+                 {},
+                 "see `lithify ops` for what is supported",
+                 std::string(base)});
+  bool poisoned = std::any_of(positional.begin(), positional.end(), [](const Value& v) { return has_poison(v); }) ||
+                  std::any_of(keywords.begin(), keywords.end(), [](auto& k) { return has_poison(k.second); });
+  if (poisoned) return Poison{};
+  int needed = 0;
+  for (bool convert : {false, true}) {
+    for (const Rule* rule : rules) {
+      if (dot != std::string_view::npos && rule->schema.overload != overload) continue;
+      std::optional<std::vector<Value>> bound =
+          bind_arguments(builder_.sym, rule->schema, positional, keywords, convert);
+      if (!bound) continue;
+      if (rule->since > builder_.opset()) {
+        needed = needed ? std::min(needed, rule->since) : rule->since;
+        continue;
+      }
+      Call call(*this, builder_, rule->schema, std::move(*bound));
+      return rule->run(call);
+    }
+  }
+  if (needed)
+    throw Error({Code::NeedsOpset,
+                 Severity::Error,
+                 fmt::format("{} needs opset {}", base, needed),
+                 {},
+                 fmt::format("export with --opset {} or higher", needed),
+                 std::string(base)});
+  if (dot != std::string_view::npos && !rules.empty()) return apply(base, std::move(positional), std::move(keywords));
+  std::string given;
+  for (const Value& v : positional) given += (given.empty() ? "" : ", ") + describe(v);
+  for (auto& [k, v] : keywords) given += fmt::format("{}{}={}", given.empty() ? "" : ", ", k, describe(v));
+  throw Error({Code::UnsupportedOverload,
+               Severity::Error,
+               fmt::format("no rule for {} takes ({})", base, given),
+               {},
+               "",
+               std::string(base)});
+}
+
+Value Evaluator::call_operator(const Expr& e, Frame& frame) {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> keywords;
+  arguments(e, 0, frame, positional, keywords);
+  if (e.name == "prim::fork" || e.name == "prim::awaitable") {
+    if (auto* f = positional.empty() ? nullptr : positional[0].get_if<Function>(); f && f->closure)
+      return call_closure(*f);
+  }
+  pos_ = e.pos;
+  builder_.origin = static_cast<uint64_t>(static_cast<uint32_t>(e.pos.file)) << 32 | e.pos.offset;
+  OperatorUse& use = operators[e.name];
+  ++use.count;
+  try {
+    return apply(e.name, std::move(positional), std::move(keywords));
+  } catch (const Error& error) {
+    Diagnostic d = error.first();
+    if (!is_local(d.code)) throw;
+    use.supported = false;
+    if (d.subject.empty()) d.subject = e.name;
+    if (!d.place.known()) d.place = program_.locate(e.pos);
+    report(std::move(d));
+    return Poison{};
+  }
+}
+
+void Evaluator::arguments(const Expr& call, size_t from, Frame& frame, std::vector<Value>& positional,
+                          std::vector<std::pair<std::string, Value>>& keywords) {
+  size_t first_keyword = call.items.size() - call.keywords.size();
+  positional.reserve(first_keyword - from);
+  for (size_t i = from; i < call.items.size(); ++i) {
+    Value v = evaluate(call.items[i], frame);
+    if (i < first_keyword) {
+      positional.push_back(std::move(v));
+    } else {
+      keywords.emplace_back(call.keywords[i - first_keyword], std::move(v));
+    }
+  }
+}
+
+Value Evaluator::call_function(const program::Function& f, std::vector<Value> positional,
+                               std::vector<std::pair<std::string, Value>> keywords) {
+  if (depth_ >= max_depth) throw Error(Code::LimitExceeded, fmt::format("calls nest too deep in {}", f.qualified_name));
+  if (positional.size() > f.parameters.size())
+    throw Error(Code::BadProgram, fmt::format("{} takes {} arguments, and {} are given", f.qualified_name,
+                                              f.parameters.size(), positional.size()));
+  Frame frame;
+  for (size_t i = 0; i < f.parameters.size(); ++i) {
+    const program::Parameter& p = f.parameters[i];
+    auto keyword = std::find_if(keywords.begin(), keywords.end(), [&](auto& k) { return k.first == p.name; });
+    if (i < positional.size()) {
+      frame.locals[p.name] = std::move(positional[i]);
+    } else if (keyword != keywords.end()) {
+      frame.locals[p.name] = keyword->second;
+    } else if (p.default_value) {
+      frame.locals[p.name] = evaluate(*p.default_value, frame);
+    } else {
+      throw Error(Code::BadProgram, fmt::format("{} is called without its argument {}", f.qualified_name, p.name));
+    }
+  }
+  // Nodes made by a module's method belong to that module.
+  std::string scope = builder_.scope;
+  if (auto* self =
+          f.parameters.empty() ? nullptr : frame.locals[f.parameters[0].name].get_if<std::shared_ptr<Object>>();
+      self && (*self)->type && (*self)->type->kind == program::Class::Kind::Module)
+    builder_.scope = (*self)->path;
+  ++depth_;
+  execute(f.body, frame);
+  --depth_;
+  builder_.scope = std::move(scope);
+  return frame.returned ? *frame.returned : Value(None{});
+}
+
+Value Evaluator::call_closure(const Function& f) {
+  Frame& frame = *static_cast<Frame*>(f.closure->frame);
+  std::optional<Value> outer = std::move(frame.returned);
+  frame.returned.reset();
+  execute(*f.closure->body, frame);
+  Value result = frame.returned ? *frame.returned : Value(None{});
+  frame.returned = std::move(outer);
+  return result;
+}
+
+Value Evaluator::call_named(const Expr& e, Frame& frame) {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> keywords;
+  arguments(e, 0, frame, positional, keywords);
+  if (auto local = frame.locals.find(e.name); local != frame.locals.end()) {
+    auto* f = local->second.get_if<Function>();
+    if (!f) throw Error(Code::BadProgram, fmt::format("{} is called, and is a {}", e.name, local->second.kind_name()));
+    return f->closure ? call_closure(*f) : call_function(*f->function, std::move(positional), std::move(keywords));
+  }
+  if (const program::Class* c = program_.find_class(e.name)) {
+    if (c->kind == program::Class::Kind::NamedTuple) {
+      for (auto& [name, value] : keywords) positional.push_back(value);
+      return Value::tuple(std::move(positional), c);
+    }
+    if (c->kind == program::Class::Kind::Enum) {
+      for (auto& [name, value] : c->constants) {
+        Value v = evaluate(value, frame);
+        if (positional.size() == 1 && equal(builder_.sym, v, positional[0]) == true)
+          return Enum{c, name, std::make_shared<Value>(v)};
+      }
+    }
+  }
+  if (const program::Function* f = program_.find_function(e.name))
+    return call_function(*f, std::move(positional), std::move(keywords));
+  throw Error(Code::BadProgram, fmt::format("{} is called, and is not in the file", e.name));
+}
+
+Value Evaluator::call_method(const Value& self, const Expr& e, Frame& frame) {
+  std::vector<Value> positional{self};
+  std::vector<std::pair<std::string, Value>> keywords;
+  arguments(e, 1, frame, positional, keywords);
+  if (self.is_poison()) return Poison{};
+  auto* object = self.get_if<std::shared_ptr<Object>>();
+  if (!object) throw Error(Code::BadProgram, fmt::format("method {} of a {}", e.name, self.kind_name()));
+  const program::Class* type = (*object)->type;
+  const program::Function* f = type ? type->method(e.name) : nullptr;
+  if (!f) throw Error(Code::BadProgram, fmt::format("{} has no method {}", (*object)->class_name, e.name));
+  return call_function(*f, std::move(positional), std::move(keywords));
+}
+
+// ---- statements ---------------------------------------------------------------------------------------------------
+
+void Evaluator::execute(const std::vector<Stmt>& body, Frame& frame) {
+  for (const Stmt& s : body) {
+    if (frame.returned) return;
+    execute(s, frame);
+  }
+}
+
+void Evaluator::execute(const Stmt& s, Frame& frame) {
+  step();
+  switch (s.kind) {
+    case Stmt::Kind::Assign:
+      return assign(s, frame);
+    case Stmt::Kind::SetAttribute: {
+      Value object = evaluate(s.values[0], frame), value = evaluate(s.values[1], frame);
+      if (auto* o = object.get_if<std::shared_ptr<Object>>()) (*o)->set(s.name, std::move(value));
+      return;
+    }
+    case Stmt::Kind::Evaluate:
+      evaluate(s.values[0], frame);
+      return;
+    case Stmt::Kind::If:
+      return execute(condition(evaluate(s.values[0], frame), s.pos) ? s.body : s.orelse, frame);
+    case Stmt::Kind::For: {
+      Value count = evaluate(s.values[0], frame);
+      if (count.is_poison()) throw Stop{};
+      if (!count.is_int()) throw Error(Code::BadProgram, fmt::format("range of a {}", count.kind_name()));
+      std::optional<int64_t> n = count.integer().constant();
+      if (!n) {
+        report({Code::UnsupportedControlFlow, Severity::Error,
+                fmt::format("a loop runs {} times, which is known only at run time; such loops are not exported yet",
+                            count.integer().str()),
+                program_.locate(s.pos), "", "prim::Loop"});
+        throw Stop{};
+      }
+      for (int64_t i = 0; i < *n && !frame.returned; ++i) {
+        step();
+        frame.locals[s.targets[0]] = builder_.dim(i);
+        execute(s.body, frame);
+      }
+      return;
+    }
+    case Stmt::Kind::While:
+      while (!frame.returned && condition(evaluate(s.values[0], frame), s.pos)) {
+        step();
+        execute(s.body, frame);
+      }
+      return;
+    case Stmt::Kind::With: {
+      // Context managers of TorchScript switch gradients and profiling; they do not change values.
+      Value manager = evaluate(s.values[0], frame);
+      if (!s.targets.empty()) frame.locals[s.targets[0]] = manager;
+      return execute(s.body, frame);
+    }
+    case Stmt::Kind::Closure: {
+      Function f;
+      f.closure = std::make_shared<Closure>(Closure{&s.body, &frame});
+      frame.locals[s.targets[0]] = f;
+      return;
+    }
+    case Stmt::Kind::Return:
+      frame.returned = s.values.empty() ? Value(None{}) : evaluate(s.values[0], frame);
+      return;
+    case Stmt::Kind::Pass:
+      return;
+  }
+}
+
+void Evaluator::assign(const Stmt& s, Frame& frame) {
+  std::vector<Value> values;
+  if (s.unpack) {
+    Value all = evaluate(s.values[0], frame);
+    if (all.is_poison()) {
+      values.assign(s.targets.size(), Poison{});
+    } else if (all.is_tensor()) {
+      values = apply("aten::unbind", {all}).items();
+    } else {
+      values = all.items();
+    }
+    if (values.size() != s.targets.size())
+      throw Error(Code::BadProgram,
+                  fmt::format("{} values are unpacked into {} names", values.size(), s.targets.size()));
+  } else {
+    for (const Expr& e : s.values) values.push_back(evaluate(e, frame));
+  }
+  for (size_t i = 0; i < s.targets.size(); ++i) frame.locals[s.targets[i]] = std::move(values[i]);
+}
+
+bool Evaluator::condition(const Value& v, program::Pos pos) {
+  if (auto* b = v.get_if<bool>()) return *b;
+  if (v.is_int() && v.integer().is_constant()) return *v.integer().constant() != 0;
+  if (auto* d = v.get_if<double>()) return *d != 0;
+  if (v.is_poison()) throw Stop{};
+  if (v.is_tensor()) {
+    onnx::Value* t = v.tensor()->read(builder_);
+    if (t->constant && t->constant->numel() == 1) return t->constant->reals()[0] != 0;
+  }
+  report({Code::UnsupportedControlFlow, Severity::Error,
+          "a branch depends on a value that is known only at run time; such branches are not exported yet",
+          program_.locate(pos), "", "prim::If"});
+  throw Stop{};
+}
+
+// ---- expressions --------------------------------------------------------------------------------------------------
+
+Value Evaluator::evaluate(const Expr& e, Frame& frame) {
+  using K = Expr::Kind;
+  switch (e.kind) {
+    case K::Name: {
+      auto found = frame.locals.find(e.name);
+      if (found == frame.locals.end())
+        throw Error(Code::BadProgram, fmt::format("the name {} is read before it is assigned", e.name));
+      return found->second;
+    }
+    case K::Int:
+      return builder_.dim(e.integer);
+    case K::Float:
+      return e.real;
+    case K::Complex:
+      return std::complex<double>(e.real, e.imag);
+    case K::Bool:
+      return e.integer != 0;
+    case K::None:
+      return None{};
+    case K::String:
+      return e.name;
+    case K::Constant:
+      return constant(e.integer);
+    case K::List:
+    case K::Tuple: {
+      std::vector<Value> items;
+      items.reserve(e.items.size());
+      for (const Expr& i : e.items) items.push_back(evaluate(i, frame));
+      return e.kind == K::List ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+    }
+    case K::Dict: {
+      auto dict = std::make_shared<Dict>();
+      for (size_t i = 0; i + 1 < e.items.size(); i += 2) {
+        Value key = evaluate(e.items[i], frame);
+        dict->set(std::move(key), evaluate(e.items[i + 1], frame));
+      }
+      return dict;
+    }
+    case K::Attribute:
+      return attribute(evaluate(e.items[0], frame), e.name);
+    case K::Subscript: {
+      Value container = evaluate(e.items[0], frame);
+      return subscript(container, evaluate(e.items[1], frame));
+    }
+    case K::Slice: {
+      Value all = evaluate(e.items[0], frame);
+      if (all.is_poison()) return all;
+      const std::vector<Value>& items = all.items();
+      int64_t n = static_cast<int64_t>(items.size());
+      int64_t begin = std::clamp<int64_t>(e.integer < 0 ? e.integer + n : e.integer, 0, n);
+      int64_t end = std::clamp<int64_t>(e.integer2 < 0 ? e.integer2 + n : e.integer2, begin, n);
+      return Value::tuple({items.begin() + begin, items.begin() + end});
+    }
+    case K::Operator:
+      return call_operator(e, frame);
+    case K::Call:
+      return call_named(e, frame);
+    case K::Method:
+      return call_method(evaluate(e.items[0], frame), e, frame);
+    case K::Annotate:
+      return evaluate_annotation(e.type, evaluate(e.items[0], frame));
+    case K::UncheckedCast:
+      return evaluate(e.items[0], frame);
+    case K::Uninitialized:
+      return Uninitialized{};
+    case K::IsInstance:
+      return is_instance(evaluate(e.items[0], frame), e.type);
+    case K::New: {
+      auto object = std::make_shared<Object>();
+      object->class_name = e.name;
+      object->type = program_.find_class(e.name);
+      if (!object->type) throw Error(Code::BadProgram, fmt::format("the class {} is not in the file", e.name));
+      return object;
+    }
+    case K::Path: {
+      if (const program::Function* f = program_.find_function(e.name)) return Function{f, nullptr};
+      size_t dot = e.name.rfind('.');
+      const program::Class* c = program_.find_class(e.name.substr(0, dot));
+      for (size_t i = 0; c && i < c->constants.size(); ++i)
+        if (c->constants[i].first == e.name.substr(dot + 1))
+          return Enum{c, c->constants[i].first, std::make_shared<Value>(evaluate(c->constants[i].second, frame))};
+      throw Error(Code::BadProgram, fmt::format("{} is not in the file", e.name));
+    }
+  }
+  return None{};
+}
+
+// annotate(T, x): numbers are written in other forms than their type in a few places, which T settles.
+Value Evaluator::evaluate_annotation(const Type& type, Value v) {
+  if (v.is_tensor()) {
+    if (type.name == "int") return apply("aten::IntImplicit", {v});
+    if (type.name == "float") return apply("aten::FloatImplicit", {v});
+    if (type.name == "number") return apply("aten::ScalarImplicit", {v});
+  }
+  if (type.name == "float" && v.is_int() && v.integer().is_constant())
+    return static_cast<double>(*v.integer().constant());
+  if (type.name == "Optional" && !type.args.empty() && !v.is_none())
+    return evaluate_annotation(type.args[0], std::move(v));
+  if (type.name == "List" && !type.args.empty() && v.is_list())
+    for (Value& item : v.list_items()) item = evaluate_annotation(type.args[0], std::move(item));
+  return v;
+}
+
+Value Evaluator::attribute(const Value& object, const std::string& name) {
+  if (object.is_poison()) return object;
+  if (auto* o = object.get_if<std::shared_ptr<Object>>()) {
+    if (Value* v = (*o)->attribute(name)) return *v;
+    if ((*o)->type)
+      for (auto& [constant, expr] : (*o)->type->constants)
+        if (constant == name) {
+          Frame frame;
+          return evaluate(expr, frame);
+        }
+    throw Error(Code::BadProgram, fmt::format("{} has no attribute {}", (*o)->class_name, name));
+  }
+  if (auto* e = object.get_if<Enum>()) return name == "name" ? Value(e->name) : *e->value;
+  if (auto* t = object.get_if<Tuple>(); t && t->named) {
+    const auto& fields = t->named->attributes;
+    for (size_t i = 0; i < fields.size() && i < t->items->size(); ++i)
+      if (fields[i].first == name) return (*t->items)[i];
+  }
+  throw Error(Code::BadProgram, fmt::format("a {} has no attribute {}", object.kind_name(), name));
+}
+
+Value Evaluator::subscript(const Value& container, const Value& index) {
+  if (container.is_poison() || index.is_poison()) return Poison{};
+  if (auto* d = container.get_if<std::shared_ptr<Dict>>()) {
+    if (const Value* v = (*d)->find(index)) return *v;
+    throw Error(Code::ProgramRaises, "the program reads a key that its dict does not have");
+  }
+  if (container.is_list() || container.is<Tuple>()) {
+    const std::vector<Value>& items = container.items();
+    if (!index.is_int()) throw Error(Code::BadProgram, fmt::format("a list is indexed by a {}", index.kind_name()));
+    std::optional<int64_t> i = index.integer().constant();
+    if (!i) throw Error(Code::UnsupportedControlFlow, "a list is indexed by a number known only at run time");
+    int64_t n = static_cast<int64_t>(items.size()), at = *i < 0 ? *i + n : *i;
+    if (at < 0 || at >= n) throw Error(Code::ProgramRaises, fmt::format("index {} of a list of {} elements", *i, n));
+    return items[static_cast<size_t>(at)];
+  }
+  return apply("aten::__getitem__", {container, index});
+}
+
+bool Evaluator::is_instance(const Value& v, const Type& type) {
+  const std::string& t = type.name;
+  if (t == "Tuple" && !type.args.empty() && !v.is<Tuple>()) {
+    // Several alternatives.
+    return std::any_of(type.args.begin(), type.args.end(), [&](const Type& a) { return is_instance(v, a); });
+  }
+  if (t == "Union" || t == "Optional") {
+    if (t == "Optional" && v.is_none()) return true;
+    return std::any_of(type.args.begin(), type.args.end(), [&](const Type& a) { return is_instance(v, a); });
+  }
+  if (t == "Any") return true;
+  if (t == "Tensor") return v.is_tensor() && !v.tensor()->is_number;
+  if (t == "int") return v.is_int();
+  if (t == "float") return v.is<double>();
+  if (t == "bool") return v.is<bool>();
+  if (t == "complex") return v.is<std::complex<double>>();
+  if (t == "number") return v.is_number();
+  if (t == "str") return v.is<std::string>();
+  if (t == "None" || t == "NoneType") return v.is_none();
+  if (t == "Device") return v.is<Device>();
+  if (t == "Dict" || t == "dict") return v.is<std::shared_ptr<Dict>>();
+  if (t == "Tuple" || t == "tuple") return v.is<Tuple>();
+  if (t == "List" || t == "list") {
+    if (!v.is_list()) return false;
+    return type.args.empty() || v.items().empty() || is_instance(v.items()[0], type.args[0]);
+  }
+  if (auto* o = v.get_if<std::shared_ptr<Object>>()) return (*o)->class_name == t;
+  if (auto* e = v.get_if<Enum>()) return e->type && e->type->qualified_name == t;
+  if (auto* n = v.get_if<Tuple>(); n && n->named) return n->named->qualified_name == t;
+  return false;
+}
+
+}  // namespace lithify::eval
