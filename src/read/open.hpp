@@ -1,0 +1,24 @@
+// From a path to a Program: telling files apart by their contents.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "program/program.hpp"
+
+namespace lithify::read {
+
+struct Opened {
+  enum class Kind {
+    TorchScript,  ///< torch.jit.save
+    Exported,     ///< torch.export.save
+  };
+  Kind kind = Kind::TorchScript;
+  std::unique_ptr<program::Program> program;  ///< keeps the file mapped for as long as it has weights
+};
+
+/// Reads the model in a file. The name of the file says nothing; its bytes do. A file of another kind is NotAModel,
+/// with a message that says what it is and a hint how to get a model file from it.
+Opened open_model(const std::string& path);
+
+}  // namespace lithify::read

@@ -1,0 +1,115 @@
+#include "read/torchscript/reader.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <future>
+
+#include "archive/pickle.hpp"
+#include "base/diagnostic.hpp"
+#include "program/parse.hpp"
+#include "read/pickled_tensor.hpp"
+#include "read/torchscript/data.hpp"
+#include "read/torchscript/debug_pkl.hpp"
+
+namespace lithify::read {
+namespace {
+
+using archive::Archive;
+using archive::Pickle;
+using program::Data;
+using program::Program;
+
+constexpr int64_t newest_version = 10;
+
+int64_t read_version(const Archive& archive) {
+  const std::string record = archive.has(".data/version") ? ".data/version" : "version";
+  const archive::Record contents = archive.read(record);
+  std::string_view text = contents.text();
+  text = text.substr(0, text.find_last_not_of(" \r\n") + 1);
+  int64_t version = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+  if (error != std::errc() || end != text.data() + text.size() || version < 1)
+    throw Error(Code::BadArchive, fmt::format("the record '{}' holds no version number", record));
+  if (version > newest_version)
+    throw Error(Code::UnsupportedVersion,
+                fmt::format("the file has version {} of the TorchScript format; versions 1 to {} are read", version,
+                            newest_version),
+                "save the model again with a current release of PyTorch 2");
+  return version;
+}
+
+void refuse_big_endian(const Archive& archive) {
+  const auto order = archive.read_if_present("byteorder");
+  if (order && order->text() != "little")
+    throw Error(Code::UnsupportedVersion, "the weights were saved on a big-endian machine",
+                "load and save the model on a little-endian machine");
+}
+
+void parse_code(const Archive& archive, Program& program) {
+  for (const Archive::Entry& entry : archive.entries_under("code/")) {
+    if (!entry.name.ends_with(".py")) continue;
+    program::parse_file(program, entry.name, std::string(archive.read(entry.name).text()),
+                        source_locator(archive, entry.name));
+  }
+}
+
+std::shared_ptr<program::Object> read_root(const Archive& archive, const Program& program) {
+  const Pickle pickle(archive.read("data.pkl"));
+  DataReader reader(program, TensorReader(archive, "data"));
+  const Data root = reader.read(pickle.root(), "");
+  if (root.kind != Data::Kind::Object) throw Error(Code::BadPickle, "the record 'data.pkl' does not hold a module");
+  return root.object;
+}
+
+std::vector<Data> read_constants(const Archive& archive, const Program& program) {
+  const Pickle pickle(archive.read("constants.pkl"));
+  DataReader reader(program, TensorReader(archive, "constants"));
+  const Data table = reader.read(pickle.root(), "CONSTANTS");
+  if (table.kind != Data::Kind::Tuple) throw Error(Code::BadPickle, "the record 'constants.pkl' does not hold a tuple");
+  return std::move(table.container->items);
+}
+
+/// What torch.jit.trace was given for forward. Inputs of a kind that is not read are not worth a failure: the model may
+/// be exported with sizes that the user gives.
+std::optional<std::vector<program::SampleInput>> read_samples(const Archive& archive, const Program& program) try {
+  if (!archive.has("traced_inputs.pkl")) return std::nullopt;
+  const Pickle pickle(archive.read("traced_inputs.pkl"));
+  DataReader reader(program, TensorReader(archive, "traced_inputs", TensorReader::Contents::Ignored));
+  const Data methods = reader.read(pickle.root(), "traced inputs");
+  if (methods.kind != Data::Kind::Dict) return std::nullopt;
+  const std::vector<Data>& items = methods.container->items;
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    if (items[i].kind != Data::Kind::String || items[i].text != "forward") continue;
+    if (items[i + 1].kind != Data::Kind::List) return std::nullopt;
+    std::vector<program::SampleInput> samples;
+    for (const Data& value : items[i + 1].container->items) samples.push_back({value});
+    return samples;
+  }
+  return std::nullopt;
+} catch (const Error& e) {
+  if (e.first().code == Code::UnsupportedType) return std::nullopt;
+  throw;
+}
+
+}  // namespace
+
+std::unique_ptr<Program> read_torchscript(const Archive& archive) {
+  auto program = std::make_unique<Program>();
+  program->producer = "TorchScript";
+  program->file_version = read_version(archive);
+  refuse_big_endian(archive);
+  // Checksums of weights cost as much as all the rest: they are compared meanwhile.
+  std::future<void> checksums = std::async(std::launch::async, [&archive] {
+    archive.verify(archive.entries_under("data/"));
+    archive.verify(archive.entries_under("constants/"));
+  });
+  parse_code(archive, *program);
+  program->root = read_root(archive, *program);
+  program->constants = read_constants(archive, *program);
+  program->samples = read_samples(archive, *program);
+  checksums.get();
+  return program;
+}
+
+}  // namespace lithify::read
