@@ -1,0 +1,50 @@
+// Files that appear under their name only when they are whole.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace lithify::write {
+
+/// An output file. Until `commit` it has no name, or a temporary one beside its own; without `commit` it leaves nothing
+/// behind. A symbolic link is followed. What exists and is no regular file is opened as it is and written to directly.
+/// All functions throw Error(CannotWrite) with the reason of the system.
+class OutputFile {
+ public:
+  /// `size` bytes are reserved where the file system can do so, so that a full disk is noticed before the work.
+  OutputFile(const std::filesystem::path& path, uint64_t size);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  /// False for a pipe or a device: writes then come in order and without gaps, and `commit` cannot undo them.
+  bool seekable() const { return seekable_; }
+  /// Writes all bytes at the offset. Several threads may write to different places.
+  void write(std::span<const std::byte> bytes, uint64_t offset) const;
+  /// Closes the file: after this everything that can fail about its contents has been reported.
+  void close();
+  /// Gives the closed file its name.
+  void commit();
+
+ private:
+  explicit OutputFile(const std::filesystem::path& path) : path_(path), target_(path) {}
+  void open_directly();
+  void open_temporary();
+  void reserve(uint64_t size) const;
+  void link_temporary();
+  void abandon() noexcept;
+  /// The file by its descriptor, for when it has no name.
+  std::string descriptor_path() const;
+  [[noreturn]] void fail(int error) const;
+
+  std::filesystem::path path_;       ///< as the user wrote it, for messages
+  std::filesystem::path target_;     ///< with symbolic links followed
+  std::filesystem::path temporary_;  ///< empty when there is no such file
+  int fd_ = -1;
+  bool seekable_ = true;
+};
+
+}  // namespace lithify::write

@@ -1,0 +1,101 @@
+#include "write/model.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <optional>
+
+#include "base/diagnostic.hpp"
+#include "write/encode.hpp"
+#include "write/external.hpp"
+#include "write/file.hpp"
+#include "write/plan.hpp"
+
+namespace lithify::write {
+namespace fs = std::filesystem;
+namespace {
+
+using External = WriteOptions::External;
+
+/// Protobuf libraries keep the size of a message in an int.
+constexpr uint64_t largest_message = std::numeric_limits<int32_t>::max();
+
+Plan plan_of(const Message& message) {
+  Plan plan;
+  size_t done = 0;
+  for (const Message::Gap& gap : message.gaps()) {
+    plan.add(message.bytes().substr(done, gap.position - done));
+    plan.add(*gap.tensor);
+    done = gap.position;
+  }
+  plan.add(message.bytes().substr(done));
+  return plan;
+}
+
+Plan plan_of(const ExternalData& data) {
+  Plan plan;
+  for (const ExternalData::Region& region : data.regions()) {
+    plan.skip_to(region.offset);
+    plan.add(*region.tensor);
+  }
+  return plan;
+}
+
+/// The message, and what it refers to when the model needs external data.
+struct Encoded {
+  Message message;
+  std::optional<ExternalData> data;
+};
+
+Encoded encode_within_limit(const onnx::Model& model, const std::string& data_name, External external) {
+  Encoded encoded;
+  if (external != External::Always) {
+    encoded.message = encode(model, nullptr);
+    if (encoded.message.size() <= largest_message) return encoded;
+    if (external == External::Never)
+      throw Error(Code::TooLarge,
+                  fmt::format("the model has {:.1f} GB and one ONNX file can have 2 GB",
+                              static_cast<double>(encoded.message.size()) / 1e9),
+                  "let the weights go to a file beside it: external data 'auto' or 'always'");
+  }
+  encoded.data.emplace(data_name);
+  encoded.message = encode(model, &*encoded.data);
+  if (encoded.message.size() > largest_message)
+    throw Error(Code::TooLarge, "the model has more than 2 GB without its weights");
+  if (encoded.data->regions().empty()) encoded.data.reset();
+  return encoded;
+}
+
+}  // namespace
+
+WriteResult write_model(const onnx::Model& model, const fs::path& out, const WriteOptions& options) {
+  fs::path data_path = out;
+  data_path += ".data";
+  const Encoded encoded = encode_within_limit(model, data_path.filename().string(), options.external);
+  const Plan plan = plan_of(encoded.message);
+  const Plan data_plan = encoded.data ? plan_of(*encoded.data) : Plan();
+  WriteResult result{
+      .bytes = plan.size() + data_plan.size(), .weight_bytes = encoded.message.weight_bytes(), .external_file = {}};
+
+  Progress progress(options.progress, plan.bytes() + data_plan.bytes());
+  OutputFile file(out, plan.size());
+  std::optional<OutputFile> data_file;
+  if (encoded.data) {
+    if (!file.seekable())
+      throw Error(Code::CannotWrite, fmt::format("external data has no place beside the output '{}'", out.string()),
+                  "write to a regular file");
+    data_file.emplace(data_path, data_plan.size());
+    data_plan.run(*data_file, progress);
+    result.weight_bytes += encoded.data->weight_bytes();
+    result.external_file = data_path.string();
+  }
+  plan.run(file, progress);
+  progress.tell();
+  if (data_file) data_file->close();
+  file.close();
+  if (data_file) data_file->commit();
+  file.commit();
+  return result;
+}
+
+}  // namespace lithify::write

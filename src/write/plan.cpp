@@ -1,0 +1,218 @@
+#include "write/plan.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <thread>
+
+#include "base/diagnostic.hpp"
+#include "base/half.hpp"
+
+namespace lithify::write {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "ONNX files are little endian, and so is the mapped memory");
+
+constexpr uint64_t KiB = 1024;
+constexpr uint64_t MiB = 1024 * KiB;
+/// Large enough that the work between two of them does not count, small enough that threads end together.
+constexpr uint64_t job_bytes = 4 * MiB;
+constexpr size_t buffer_bytes = 1 * MiB;
+/// Longer runs are written from where they are.
+constexpr size_t direct_bytes = 64 * KiB;
+/// Below this a second thread costs more than it brings.
+constexpr uint64_t parallel_bytes = 16 * MiB;
+
+template <typename T, typename Multiply>
+void multiply_each(std::span<std::byte> bytes, Multiply multiply) {
+  for (size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+    T element;
+    std::memcpy(&element, &bytes[at], sizeof element);
+    element = multiply(element);
+    std::memcpy(&bytes[at], &element, sizeof element);
+  }
+}
+
+void multiply(DType dtype, std::span<std::byte> bytes, float by) {
+  switch (dtype) {
+    case DType::Float:
+      return multiply_each<float>(bytes, [by](float x) { return x * by; });
+    case DType::Double:
+      return multiply_each<double>(bytes, [by](double x) { return x * by; });
+    case DType::Half:
+      return multiply_each<uint16_t>(bytes, [by](uint16_t x) { return half_from_float(float_from_half(x) * by); });
+    case DType::BFloat16:
+      return multiply_each<uint16_t>(bytes,
+                                     [by](uint16_t x) { return bfloat16_from_float(float_from_bfloat16(x) * by); });
+    default:
+      throw Error(Code::Internal, "a scaled constant is not of a floating point type");
+  }
+}
+
+}  // namespace
+
+void Plan::add(std::string_view bytes) { add(std::as_bytes(std::span(bytes))); }
+
+void Plan::add(const onnx::Tensor& tensor) {
+  for (const onnx::Tensor::Piece& piece : tensor.pieces) {
+    const TensorView& view = piece.view;
+    if (view.numel() == 0) continue;
+    if (!piece.scale && view.contiguous())
+      add(std::span(view.element(0), view.nbytes()));
+    else
+      add(Gathered{view, piece.scale ? piece.scale->data() : nullptr});
+  }
+}
+
+void Plan::add(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const size_t size = std::min<size_t>(bytes.size(), job_bytes);
+    append(size, bytes.first(size));
+    bytes = bytes.subspan(size);
+  }
+}
+
+// Slices along the first dimension that has more than one index follow one another in row-major order.
+void Plan::add(const Gathered& gathered) {
+  const TensorView& view = gathered.view;
+  size_t dim = 0;
+  while (!gathered.scale && dim + 1 < view.sizes.size() && view.sizes[dim] == 1) ++dim;
+  if (view.nbytes() <= job_bytes || view.sizes.empty() || view.sizes[dim] == 1) return append(view.nbytes(), gathered);
+
+  const int64_t rows = view.sizes[dim];
+  const auto row_bytes = static_cast<int64_t>(view.nbytes()) / rows;
+  const int64_t step = std::clamp<int64_t>(static_cast<int64_t>(job_bytes) / row_bytes, 1, rows);
+  for (int64_t row = 0; row < rows; row += step)
+    add(Gathered{view.narrowed(dim, row, std::min(step, rows - row)), gathered.scale ? gathered.scale + row : nullptr});
+}
+
+void Plan::append(uint64_t size, std::variant<std::span<const std::byte>, Gathered> contents) {
+  parts_.push_back({size_, size, std::move(contents)});
+  size_ += size;
+  bytes_ += size;
+}
+
+std::vector<size_t> Plan::jobs() const {
+  std::vector<size_t> begins;
+  uint64_t bytes = job_bytes;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (bytes >= job_bytes) {
+      begins.push_back(i);
+      bytes = 0;
+    }
+    bytes += parts_[i].size;
+  }
+  begins.push_back(parts_.size());
+  return begins;
+}
+
+/// Writes parts in order, small ones together.
+class Plan::Worker {
+ public:
+  explicit Worker(const OutputFile& file) : file_(file), buffer_(std::make_unique<std::byte[]>(buffer_bytes)) {}
+
+  void write(std::span<const Part> parts) {
+    for (const Part& part : parts) {
+      if (part.offset != offset_ + buffered_) {
+        flush();
+        offset_ = part.offset;
+      }
+      if (const auto* bytes = std::get_if<std::span<const std::byte>>(&part.contents))
+        put(*bytes);
+      else
+        put(std::get<Gathered>(part.contents));
+      if (offset_ + buffered_ != part.offset + part.size)
+        throw Error(Code::Internal, "a constant has another length than was computed");
+    }
+    flush();
+  }
+
+ private:
+  void put(std::span<const std::byte> bytes) {
+    if (bytes.size() >= direct_bytes) {
+      flush();
+      file_.write(bytes, offset_);
+      offset_ += bytes.size();
+    } else {
+      std::memcpy(room(bytes.size()), bytes.data(), bytes.size());
+    }
+  }
+
+  void put(const Gathered& gathered) {
+    const TensorView& view = gathered.view;
+    if (!gathered.scale)
+      return for_each_run(view, [this](const std::byte* data, size_t size) { put(std::span(data, size)); });
+    const size_t row_bytes = view.nbytes() / static_cast<size_t>(view.sizes[0]);
+    size_t done = 0;
+    for_each_run(view, [&](const std::byte* data, size_t size) {
+      while (size > 0) {
+        const size_t in_row = std::min({size, row_bytes - done % row_bytes, direct_bytes});
+        std::byte* scaled = room(in_row);
+        std::memcpy(scaled, data, in_row);
+        multiply(view.dtype, {scaled, in_row}, gathered.scale[done / row_bytes]);
+        data += in_row;
+        size -= in_row;
+        done += in_row;
+      }
+    });
+  }
+
+  /// The next `size` bytes of the buffer; at most direct_bytes.
+  std::byte* room(size_t size) {
+    if (buffered_ + size > buffer_bytes) flush();
+    buffered_ += size;
+    return buffer_.get() + buffered_ - size;
+  }
+
+  void flush() {
+    file_.write({buffer_.get(), buffered_}, offset_);
+    offset_ += buffered_;
+    buffered_ = 0;
+  }
+
+  const OutputFile& file_;
+  std::unique_ptr<std::byte[]> buffer_;
+  size_t buffered_ = 0;
+  uint64_t offset_ = 0;  ///< in the file, of the buffer's first byte
+};
+
+void Plan::run(const OutputFile& file, Progress& progress) const {
+  const std::vector<size_t> begins = jobs();
+  std::atomic<size_t> next{0};
+  std::atomic<bool> stop{false};
+  const auto work = [&](bool calling_thread) {
+    Worker worker(file);
+    for (size_t job = next++; job + 1 < begins.size() && !stop; job = next++) {
+      const std::span parts = std::span(parts_).subspan(begins[job], begins[job + 1] - begins[job]);
+      worker.write(parts);
+      for (const Part& part : parts) progress.add(part.size);
+      if (calling_thread) progress.tell();
+    }
+  };
+
+  std::exception_ptr second_failed;
+  std::thread second;
+  if (file.seekable() && size_ >= parallel_bytes && std::thread::hardware_concurrency() > 1)
+    second = std::thread([&] {
+      try {
+        work(false);
+      } catch (...) {
+        second_failed = std::current_exception();
+        stop = true;
+      }
+    });
+  try {
+    work(true);
+  } catch (...) {
+    stop = true;
+    if (second.joinable()) second.join();
+    throw;
+  }
+  if (second.joinable()) second.join();
+  if (second_failed) std::rethrow_exception(second_failed);
+}
+
+}  // namespace lithify::write
