@@ -17,3 +17,14 @@ def pytest_configure() -> None:
 @pytest.fixture
 def opsets(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--opsets"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The table of node counts, which the tests of models leave in their reports."""
+    reports = [r for outcome in ("passed", "failed") for r in terminalreporter.stats.get(outcome, [])]
+    rows = sorted(value for r in reports for key, value in r.user_properties if key == "nodes")
+    if rows:
+        terminalreporter.section("nodes at opset 20")
+        terminalreporter.write_line(f"{'model':<24}{'nodes':>8}{'at most':>10}")
+        for name, count, limit in rows:
+            terminalreporter.write_line(f"{name:<24}{count:>8}{limit:>10}{'' if count <= limit else '  too many'}")

@@ -1,0 +1,109 @@
+"""Whole models: exported, checked, compared with eager PyTorch at every size, and their nodes counted."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+
+from tests.driver import DEFAULT_OPSET, Session, compare, export, flat
+from tests.models import MODELS, Model
+
+COUNTED_OPSET = 20
+SMALL = ("linear", "rnn", "lstm", "gru", "view_shape", "view_product", "cnn", "encoder", "tagger")
+VISION = (
+    "resnet18",
+    "mobilenet_v3_small",
+    "efficientnet_b0",
+    "shufflenet_v2_x1_0",
+    "convnext_tiny",
+    "swin_t",
+    "deeplabv3_resnet50",
+)
+
+Record = Callable[[str, object], None]
+
+
+@pytest.fixture(autouse=True)
+def _eager_alone() -> object:
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_traced(name: str, tmp_path: Path, record_property: Record) -> None:
+    made = MODELS[name]()
+    model = _trace(made, tmp_path)
+    opset = COUNTED_OPSET if made.nodes else DEFAULT_OPSET
+    exported = export(model, tmp_path / "model.onnx", opset=opset, dynamic=made.dynamic)
+    _compare(made, tmp_path / "model.onnx", range(len(made.runs)))
+    if made.nodes:
+        count, limit = nodes(exported.graph), made.nodes
+        record_property("nodes", (name, count, limit))
+        assert count <= limit, f"{count} nodes at opset {opset}, at most {limit} are wanted"
+
+
+@pytest.mark.parametrize("opset", [11, 13, 16, 23])
+@pytest.mark.parametrize("name", SMALL)
+def test_other_opsets(name: str, opset: int, tmp_path: Path) -> None:
+    made = MODELS[name]()
+    export(_trace(made, tmp_path), tmp_path / "model.onnx", opset=opset, dynamic=made.dynamic)
+    _compare(made, tmp_path / "model.onnx", range(len(made.runs)))
+
+
+@pytest.mark.parametrize("name", SMALL + VISION)
+def test_scripted(name: str, tmp_path: Path) -> None:
+    made = MODELS[name]()
+    torch.jit.script(made.module).save(str(tmp_path / "model.pt"))
+    inputs = [_spec(*told) for told in zip(made.names, made.runs[0], made.axes, strict=True)]
+    export(tmp_path / "model.pt", tmp_path / "model.onnx", inputs=inputs, names=made.dynamic)
+    _compare(made, tmp_path / "model.onnx", range(1, len(made.runs)))
+
+
+@pytest.mark.parametrize("name", ["linear", "lstm", "tagger"])
+def test_same_bytes_twice(name: str, tmp_path: Path) -> None:
+    made = MODELS[name]()
+    model = _trace(made, tmp_path)
+    first, second = tmp_path / "first.onnx", tmp_path / "second.onnx"
+    for out in (first, second):
+        export(model, out, dynamic=made.dynamic)
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("where", ["always", "never"])
+def test_external_data(where: str, tmp_path: Path) -> None:
+    made = MODELS["tagger"]()
+    out = tmp_path / "model.onnx"
+    export(_trace(made, tmp_path), out, dynamic=made.dynamic, flags=["--external-data", where])
+    beside = [f for f in tmp_path.iterdir() if f.suffix not in (".pt", ".onnx")]
+    assert len(beside) == (1 if where == "always" else 0), beside
+    _compare(made, out, range(len(made.runs)))
+
+
+def nodes(graph: onnx.GraphProto) -> int:
+    """The nodes of the graph and of all graphs within."""
+    inner = [a.g for n in graph.node for a in n.attribute if a.type == onnx.AttributeProto.GRAPH]
+    return len(graph.node) + sum(nodes(g) for g in inner)
+
+
+def _trace(made: Model, folder: Path) -> Path:
+    torch.jit.trace(made.module, made.runs[0], check_trace=False).save(str(folder / "model.pt"))
+    return folder / "model.pt"
+
+
+def _compare(made: Model, path: Path, runs: Sequence[int]) -> None:
+    session = Session(path)
+    for i in runs:
+        expected = flat(made.module(*made.runs[i]))
+        scale = max(1.0, *(float(e.abs().max()) for e in expected))
+        compare(session.run(*made.runs[i]), expected, rtol=1e-3, atol=2e-4 * scale, outputs=session.outputs)
+
+
+def _spec(name: str, sample: torch.Tensor, axes: dict[int, str]) -> str:
+    sizes = ",".join(f"{axes[i]}={n}" if i in axes else str(n) for i, n in enumerate(sample.shape))
+    return f"{name}:{str(sample.dtype).removeprefix('torch.')}[{sizes}]"
