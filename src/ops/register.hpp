@@ -1,0 +1,17 @@
+// The families of operator rules. Each registers its own; register_all registers every family.
+#pragma once
+
+#include "eval/registry.hpp"
+
+namespace lithify::ops {
+
+using eval::Call;
+using eval::Value;
+using onnx::Dim;
+using onnx::Shape;
+
+void register_prim(eval::Registry& ops);
+
+void register_all(eval::Registry& ops);
+
+}  // namespace lithify::ops
