@@ -2,7 +2,11 @@
 //
 // Expressions are canonical and hash-consed: two expressions that simplify to the same form are the same pointer, so
 // equality is a pointer comparison. The canonical form is a polynomial with integer coefficients over atoms; an atom
-// is a symbol or an application of floor division, modulo, minimum, maximum or broadcast to expressions.
+// is a symbol or an application of floor division, modulo, minimum, maximum or broadcast to expressions. Not every
+// identity is found by the form: Context::equal knows more, and is the question to ask when pointers differ.
+//
+// Every operation throws LimitExceeded when a constant does not fit into 64 bits or a formula becomes too large, and
+// ShapeMismatch for a division by the constant 0.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lithify::sym {
@@ -44,14 +49,14 @@ class Expr {
 
 /// The symbol's own facts. Sizes are at least 1 unless said otherwise.
 struct SymbolInfo {
-  std::string name;
+  std::string name = {};
   std::optional<int64_t> lower = 1;
-  std::optional<int64_t> upper;
-  std::optional<int64_t> sample;  ///< the size in the captured sample, if known
-  int64_t divisor = 1;            ///< every value is a multiple of this
+  std::optional<int64_t> upper = std::nullopt;
+  std::optional<int64_t> sample = std::nullopt;  ///< the size in the captured sample, if known
+  int64_t divisor = 1;                           ///< every value is a multiple of this
 };
 
-/// Makes and owns expressions. Not thread safe; one per export.
+/// Makes and owns expressions. Not thread safe, and neither are the functions on its expressions; one per export.
 class Context {
  public:
   Context();
@@ -60,7 +65,8 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   Expr constant(int64_t v);
-  /// A new symbol, distinct from every other even if the name is the same (the name is then made unique).
+  /// A new symbol, distinct from every other even if the name is the same (the name is then made unique). Throws
+  /// ShapeMismatch when its facts leave no value.
   Expr symbol(SymbolInfo info);
   const SymbolInfo& info(Expr symbol) const;
 
@@ -75,7 +81,8 @@ class Context {
   Expr min(Expr a, Expr b);
   Expr max(Expr a, Expr b);
   /// The size that a and b broadcast to; each is 1 or they are equal. Empty when they provably never can.
-  /// A symbol against a constant above 1 is empty as well: it would hold for two sizes only.
+  /// A symbol against a constant other than 1 is empty as well, since it would hold for two sizes only; and so are two
+  /// that are never equal, such as n and n + 1. One that is never 1 is the result itself.
   std::optional<Expr> broadcast(Expr a, Expr b);
   Expr product(std::span<const Expr> factors);
 
@@ -87,11 +94,13 @@ class Context {
   std::optional<bool> less(Expr a, Expr b);
   std::optional<bool> less_equal(Expr a, Expr b);
 
-  /// The value when every symbol has the given value; empty when a symbol's value is not known or a divisor is 0.
+  /// The value when every symbol has the given value; empty when a symbol's value is not known or not a multiple of its
+  /// divisor, when a divisor is 0, and when sizes do not broadcast. The values are within the symbols' facts.
   std::optional<int64_t> evaluate(Expr e, const std::function<std::optional<int64_t>(Expr symbol)>& value_of) const;
   /// Evaluation at the symbols' sample sizes.
   std::optional<int64_t> sample(Expr e) const;
-  /// The expression with a symbol replaced.
+  /// The expression with a symbol replaced, by what is within the symbol's facts. Throws ShapeMismatch when sizes no
+  /// longer broadcast.
   Expr substitute(Expr e, Expr symbol, Expr by);
 
  private:

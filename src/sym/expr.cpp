@@ -1,0 +1,282 @@
+#include "sym/expr.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sym/store.hpp"
+
+namespace lithify::sym {
+
+// ---- Expr and its parts -------------------------------------------------------------------------------------------
+
+bool Expr::is_constant() const { return node_ && node_->is_constant(); }
+
+std::optional<int64_t> Expr::constant() const {
+  if (!is_constant()) return std::nullopt;
+  return node_->value();
+}
+
+bool Expr::is_symbol() const { return node_ && node_->kind == Kind::Symbol; }
+
+std::optional<int64_t> Expr::lower() const {
+  if (!node_ || is_constant()) return constant();
+  if (!node_->range.has_lower()) return std::nullopt;
+  return node_->range.lo;
+}
+
+std::optional<int64_t> Expr::upper() const {
+  if (!node_ || is_constant()) return constant();
+  if (!node_->range.has_upper()) return std::nullopt;
+  return node_->range.hi;
+}
+
+Kind kind(Expr e) { return e.node()->kind; }
+
+std::vector<Term> terms(Expr e) {
+  const Node* n = e.node();
+  if (n->is_constant()) return {{n->value(), {}}};
+  if (n->kind != Kind::Polynomial) return {{1, {e}}};
+  std::vector<Term> all;
+  all.reserve(n->poly.size());
+  for (const Summand& s : n->poly) {
+    Term& t = all.emplace_back(Term{s.coefficient, {}});
+    t.atoms.reserve(s.monomial->degree());
+    for (const Node* atom : s.monomial->atoms) {
+      if (atom->unit_of) {
+        const int64_t g = gcd(t.coefficient, n->owner->info(atom).divisor);
+        t.coefficient /= g;
+        atom = n->owner->intern(n->owner->scale(atom->poly, g));
+      }
+      t.atoms.emplace_back(atom);
+    }
+  }
+  return all;
+}
+
+std::pair<Expr, Expr> operands(Expr e) { return {Expr(e.node()->left), Expr(e.node()->right)}; }
+
+// ---- the readable formula -----------------------------------------------------------------------------------------
+
+namespace {
+
+enum class Within { Sum, Product, Divisor };
+
+void print(Expr e, Within within, std::string& out);
+
+/// The operands of a nest of the same operation, in order.
+void print_operands(Kind k, Expr e, std::string& out) {
+  if (kind(e) != k) return print(e, Within::Sum, out);
+  auto [a, b] = operands(e);
+  print_operands(k, a, out);
+  out += ", ";
+  print_operands(k, b, out);
+}
+
+void print_call(const char* name, Expr e, std::string& out) {
+  out += name;
+  out += '(';
+  print_operands(kind(e), e, out);
+  out += ')';
+}
+
+void print_atom(Expr e, std::string& out) {
+  switch (kind(e)) {
+    case Kind::FloorDiv:
+      out += "floor(";
+      print(operands(e).first, Within::Product, out);
+      out += '/';
+      print(operands(e).second, Within::Divisor, out);
+      out += ')';
+      return;
+    case Kind::Mod:
+      out += '(';
+      print(operands(e).first, Within::Product, out);
+      out += " % ";
+      print(operands(e).second, Within::Divisor, out);
+      out += ')';
+      return;
+    case Kind::Min:
+      return print_call("min", e, out);
+    case Kind::Max:
+      return print_call("max", e, out);
+    case Kind::Broadcast:
+      return print_call("broadcast", e, out);
+    default:
+      out += e.node()->owner->info(e.node()).name;
+  }
+}
+
+void print_term(const Term& t, bool first, std::string& out) {
+  const bool negative = t.coefficient < 0;
+  out += first ? (negative ? "-" : "") : (negative ? " - " : " + ");
+  const uint64_t magnitude = negative ? 0 - static_cast<uint64_t>(t.coefficient) : static_cast<uint64_t>(t.coefficient);
+  if (magnitude != 1 || t.atoms.empty()) {
+    out += fmt::format("{}", magnitude);
+    if (!t.atoms.empty()) out += '*';
+  }
+  for (size_t i = 0; i < t.atoms.size(); ++i) {
+    if (i > 0) out += '*';
+    print_atom(t.atoms[i], out);
+  }
+}
+
+void print(Expr e, Within within, std::string& out) {
+  const std::vector<Term> all = terms(e);
+  const bool is_sum = all.size() > 1;
+  const bool is_product = all[0].atoms.size() > 1 || (!all[0].atoms.empty() && all[0].coefficient != 1);
+  const bool enclose = within != Within::Sum && (is_sum || (within == Within::Divisor && is_product));
+  if (enclose) out += '(';
+  for (size_t i = 0; i < all.size(); ++i) print_term(all[i], i == 0, out);
+  if (enclose) out += ')';
+}
+
+}  // namespace
+
+std::string Expr::str() const {
+  std::string out;
+  if (node_) print(*this, Within::Sum, out);
+  return out;
+}
+
+// ---- Context ------------------------------------------------------------------------------------------------------
+
+struct Context::Impl : Store {};
+
+Context::Context() : impl_(std::make_unique<Impl>()) {}
+Context::~Context() = default;
+
+Expr Context::constant(int64_t v) { return Expr(impl_->constant(v)); }
+Expr Context::symbol(SymbolInfo info) { return Expr(impl_->symbol(std::move(info))); }
+const SymbolInfo& Context::info(Expr symbol) const { return impl_->info(symbol.node()); }
+
+Expr Context::add(Expr a, Expr b) { return Expr(impl_->intern(impl_->combine(a.node()->poly, b.node()->poly, 1))); }
+Expr Context::sub(Expr a, Expr b) { return Expr(impl_->intern(impl_->combine(a.node()->poly, b.node()->poly, -1))); }
+Expr Context::neg(Expr a) { return Expr(impl_->intern(impl_->scale(a.node()->poly, -1))); }
+Expr Context::mul(Expr a, Expr b) { return Expr(impl_->intern(impl_->multiply(a.node()->poly, b.node()->poly))); }
+
+Expr Context::floor_div(Expr a, Expr b) { return Expr(impl_->floor_div(a.node(), b.node())); }
+Expr Context::mod(Expr a, Expr b) { return Expr(impl_->mod(a.node(), b.node())); }
+
+Expr Context::ceil_div(Expr a, Expr b) {
+  if (b.node()->range.lo >= 1) return floor_div(sub(add(a, b), constant(1)), b);
+  return neg(floor_div(neg(a), b));
+}
+
+Expr Context::min(Expr a, Expr b) { return Expr(impl_->extremum(Kind::Min, a.node(), b.node())); }
+Expr Context::max(Expr a, Expr b) { return Expr(impl_->extremum(Kind::Max, a.node(), b.node())); }
+
+std::optional<Expr> Context::broadcast(Expr a, Expr b) {
+  const Node* n = impl_->broadcast(a.node(), b.node());
+  if (!n) return std::nullopt;
+  return Expr(n);
+}
+
+Expr Context::product(std::span<const Expr> factors) {
+  Expr r = constant(1);
+  for (Expr f : factors) r = mul(r, f);
+  return r;
+}
+
+std::optional<Expr> Context::divide_exactly(Expr a, Expr b) {
+  if (b.is(0)) return std::nullopt;
+  auto [quotient, remainder] = impl_->divide(a.node()->poly, b.node()->poly);
+  if (!remainder.empty()) return std::nullopt;
+  return Expr(impl_->intern(quotient));
+}
+
+std::optional<bool> Context::equal(Expr a, Expr b) { return impl_->equal(a.node(), b.node()); }
+std::optional<bool> Context::less_equal(Expr a, Expr b) { return impl_->less_equal(a.node(), b.node()); }
+
+std::optional<bool> Context::less(Expr a, Expr b) {
+  std::optional<bool> reversed = impl_->less_equal(b.node(), a.node());
+  if (reversed) return !*reversed;
+  return std::nullopt;
+}
+
+// ---- evaluation and substitution ----------------------------------------------------------------------------------
+
+namespace {
+
+using ValueOf = std::function<std::optional<int64_t>(Expr symbol)>;
+
+std::optional<int64_t> value_at(const Node* n, const ValueOf& value_of);
+
+std::optional<int64_t> value_of_atom(const Node* n, const ValueOf& value_of) {
+  if (n->kind == Kind::Symbol) return value_of(Expr(n));
+  if (n->unit_of) {
+    const std::optional<int64_t> v = value_of(Expr(n->unit_of));
+    const int64_t d = n->owner->info(n).divisor;
+    if (!v || *v % d != 0) return std::nullopt;
+    return *v / d;
+  }
+  const std::optional<int64_t> a = value_at(n->left, value_of), b = value_at(n->right, value_of);
+  if (!a || !b) return std::nullopt;
+  switch (n->kind) {
+    case Kind::FloorDiv:
+      return *b == 0 ? std::nullopt : std::optional(lithify::floor_div(*a, *b));
+    case Kind::Mod:
+      return *b == 0 ? std::nullopt : std::optional(lithify::floor_mod(*a, *b));
+    case Kind::Min:
+      return std::min(*a, *b);
+    case Kind::Max:
+      return std::max(*a, *b);
+    default:
+      if (*a == 1) return b;
+      return *b == 1 || *a == *b ? a : std::nullopt;
+  }
+}
+
+std::optional<int64_t> value_at(const Node* n, const ValueOf& value_of) {
+  if (n->kind == Kind::Symbol) return value_of(Expr(n));
+  int64_t sum = 0;
+  for (const Summand& s : n->poly) {
+    int64_t product = s.coefficient;
+    for (const Node* atom : s.monomial->atoms) {
+      const std::optional<int64_t> v = value_of_atom(atom, value_of);
+      if (!v) return std::nullopt;
+      product = checked_mul(product, *v);
+    }
+    sum = checked_add(sum, product);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::optional<int64_t> Context::evaluate(Expr e, const ValueOf& value_of) const { return value_at(e.node(), value_of); }
+
+std::optional<int64_t> Context::sample(Expr e) const {
+  return evaluate(e, [&](Expr symbol) { return info(symbol).sample; });
+}
+
+Expr Context::substitute(Expr e, Expr symbol, Expr by) {
+  if (e == symbol) return by;
+  if (!(e.node()->symbols & symbol.node()->symbols) || e.is_symbol()) return e;
+  if (kind(e) == Kind::Polynomial) {
+    Expr sum = constant(0);
+    for (const Term& t : terms(e)) {
+      Expr product = constant(t.coefficient);
+      for (Expr atom : t.atoms) product = mul(product, substitute(atom, symbol, by));
+      sum = add(sum, product);
+    }
+    return sum;
+  }
+  const auto [left, right] = operands(e);
+  const Expr a = substitute(left, symbol, by), b = substitute(right, symbol, by);
+  switch (kind(e)) {
+    case Kind::FloorDiv:
+      return floor_div(a, b);
+    case Kind::Mod:
+      return mod(a, b);
+    case Kind::Min:
+      return min(a, b);
+    case Kind::Max:
+      return max(a, b);
+    default:
+      if (auto r = broadcast(a, b)) return *r;
+      throw Error(Code::ShapeMismatch, fmt::format("sizes {} and {} do not broadcast", a.str(), b.str()));
+  }
+}
+
+}  // namespace lithify::sym
