@@ -1,0 +1,87 @@
+"""The layout of the sources: which folder may include which, and that no file knows the machine it was written on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.cases import ROOT
+
+# The table of ARCHITECTURE.md. A folder may always include itself and the public headers (lithify/).
+MAY_INCLUDE: dict[str, set[str]] = {
+    "base": set(),
+    "sym": {"base"},
+    "archive": {"base"},
+    "program": {"base", "sym"},
+    "read": {"base", "sym", "archive", "program"},
+    "onnx": {"base", "sym"},
+    "eval": {"base", "sym", "program", "onnx"},
+    "ops": {"base", "sym", "onnx", "eval"},
+    "write": {"base", "sym", "onnx"},
+    "driver": {"base", "sym", "archive", "program", "read", "onnx", "eval", "ops", "write"},
+    "cli": {"base"},
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+MACHINE = re.compile(rb"(?<![\w.])/(?:work|home|root|tmp|Users)/\w")
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+def headers_of(source: Path) -> list[str]:
+    return INCLUDE.findall(source.read_text(encoding="utf-8"))
+
+
+SOURCES = [p for p in tracked() if p.suffix in (".cpp", ".hpp", ".h")]
+
+
+@pytest.mark.parametrize(
+    "folder", sorted({p.relative_to(ROOT / "src").parts[0] for p in SOURCES if p.is_relative_to(ROOT / "src")})
+)
+def test_direction_of_includes(folder: str) -> None:
+    assert folder in MAY_INCLUDE, f"src/{folder} is not in the table of folders"
+    allowed = MAY_INCLUDE[folder] | {folder, "lithify"}
+    wrong = [
+        f"{source.relative_to(ROOT)} includes {header}"
+        for source in SOURCES
+        if source.is_relative_to(ROOT / "src" / folder)
+        for header in headers_of(source)
+        if header.split("/")[0] not in allowed and (source.parent / header).parent != source.parent
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_public_headers_stand_alone() -> None:
+    public = [p for p in SOURCES if p.is_relative_to(ROOT / "include")]
+    wrong = [f"{p.relative_to(ROOT)} includes {h}" for p in public for h in headers_of(p) if not h.startswith("lithify/")]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_machine_paths() -> None:
+    found = []
+    for path in tracked():
+        name = str(path.relative_to(ROOT))
+        contents = {name: path.read_bytes()}
+        if path.suffix == ".pt":
+            with zipfile.ZipFile(path) as archive:
+                contents |= {f"{name}!{record}": archive.read(record) for record in archive.namelist()}
+        found += [f"{n}: {m.group().decode()}" for n, data in contents.items() for m in MACHINE.finditer(data)]
+    assert not found, "\n".join(found)
+
+
+def test_layout_of_code() -> None:
+    """clang-format and ruff decide; `make format` applies them."""
+    cpp = [str(p) for p in SOURCES]
+    for command in (["clang-format", "--dry-run", "-Werror", *cpp], [str(ROOT / ".venv/bin/ruff"), "check", "-q", "."]):
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
+    done = subprocess.run(
+        [str(ROOT / ".venv/bin/ruff"), "format", "-q", "--check", "."], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
