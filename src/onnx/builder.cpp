@@ -304,6 +304,12 @@ Value* Builder::floats(std::span<const float> v) {
   return constant(TensorView::dense(DType::Float, {static_cast<int64_t>(v.size())}, std::move(bytes)));
 }
 
+Value* Builder::reals(DType dtype, std::vector<int64_t> sizes, std::span<const double> v) {
+  std::vector<std::byte> bytes;
+  for (double each : v) put_real(bytes, dtype, each);
+  return constant(TensorView::dense(dtype, std::move(sizes), std::move(bytes)));
+}
+
 Value* Builder::symbolic(Dim e) { return symbolic(DType::Int64, {}, {e}); }
 
 Value* Builder::symbolic(std::span<const Dim> e) {

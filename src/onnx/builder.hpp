@@ -49,6 +49,8 @@ class Builder {
   Value* ints(std::initializer_list<int64_t> v) { return ints(std::span(v.begin(), v.size())); }
   /// A 1-D float32 constant.
   Value* floats(std::span<const float> v);
+  /// A constant of any real, integer or bool type; the numbers, in row-major order, are converted to it.
+  Value* reals(DType dtype, std::vector<int64_t> sizes, std::span<const double> v);
   /// A 0-d or 1-D int64 value of sizes.
   Value* symbolic(Dim e);
   Value* symbolic(std::span<const Dim> e);

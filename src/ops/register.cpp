@@ -2,6 +2,13 @@
 
 namespace lithify::ops {
 
-void register_all(eval::Registry& ops) { register_prim(ops); }
+void register_all(eval::Registry& ops) {
+  register_prim(ops);
+  register_activation(ops);
+  register_convert(ops);
+  register_creation(ops);
+  register_pointwise(ops);
+  register_reduce(ops);
+}
 
 }  // namespace lithify::ops

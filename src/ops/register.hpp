@@ -11,6 +11,11 @@ using onnx::Dim;
 using onnx::Shape;
 
 void register_prim(eval::Registry& ops);
+void register_activation(eval::Registry& ops);
+void register_convert(eval::Registry& ops);
+void register_creation(eval::Registry& ops);
+void register_pointwise(eval::Registry& ops);
+void register_reduce(eval::Registry& ops);
 
 void register_all(eval::Registry& ops);
 

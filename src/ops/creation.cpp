@@ -1,0 +1,388 @@
+// New tensors: filled, counted, random, from numbers of the program, and with a triangle kept.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "eval/evaluator.hpp"
+#include "ops/elementwise.hpp"
+#include "ops/register.hpp"
+
+namespace lithify::ops {
+namespace {
+
+constexpr std::string_view options =
+    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
+
+// ---- filled ---------------------------------------------------------------------------------------------------------
+
+Value filled(Call& c, DType otherwise, double v) {
+  DType t = c.maybe_dtype("dtype").value_or(otherwise);
+  return c.onnx.full(c.sizes("size"), c.onnx.scalar(t, v));
+}
+
+Value filled_like(Call& c, double v) {
+  Ref x = c.tensor("self");
+  return c.onnx.full(x->shape, c.onnx.scalar(c.maybe_dtype("dtype").value_or(x->dtype), v));
+}
+
+Value full(Call& c) {
+  DType t = c.result_type({"fill_value"});
+  // Files up to version 4 mean float32 whatever the number.
+  if (c.evaluator.file_version() && c.evaluator.file_version() <= 4) t = DType::Float;
+  return c.onnx.full(c.sizes("size"), c.tensor_as("fill_value", c.maybe_dtype("dtype").value_or(t)));
+}
+
+struct Filled {
+  std::string_view name;
+  double value;
+};
+
+// ---- counted --------------------------------------------------------------------------------------------------------
+
+// A number without a fraction, where that is known.
+std::optional<Dim> whole(Call& c, std::string_view name) {
+  const Value& v = c.arg(name);
+  if (const double* real = v.get_if<double>()) {
+    if (*real != std::floor(*real) || std::abs(*real) > 0x1p53) return std::nullopt;
+    return c.sym.constant(static_cast<int64_t>(*real));
+  }
+  if (v.is_tensor() && is_float(v.tensor()->dtype())) return std::nullopt;
+  return c.size(name);
+}
+
+Value arange_of(Call& c) {
+  Builder& b = c.onnx;
+  bool has_start = c.schema.argument("start"), has_step = c.schema.argument("step");
+  std::vector<Value> numbers{c.arg("end")};
+  if (has_start) numbers.push_back(c.arg("start"));
+  if (has_step) numbers.push_back(c.arg("step"));
+  DType natural = c.result_type(numbers);
+  DType t = c.maybe_dtype("dtype").value_or(is_float(natural) ? DType::Float : DType::Int64);
+
+  std::optional<Dim> start = has_start ? whole(c, "start") : c.sym.constant(0), end = whole(c, "end");
+  std::optional<Dim> step = has_step ? whole(c, "step") : c.sym.constant(1);
+  if (start && end && step) return b.cast(b.op("Range", {b.symbolic(*start), b.symbolic(*end), b.symbolic(*step)}), t);
+
+  auto known = [&](std::string_view name, bool given, double otherwise) {
+    return given ? known_number(c, name) : std::optional(otherwise);
+  };
+  std::optional<double> first = known("start", has_start, 0), limit = known("end", true, 0),
+                        by = known("step", has_step, 1);
+  if (first && limit && by && *by != 0) {
+    std::vector<double> out(static_cast<size_t>(std::max(0.0, std::ceil((*limit - *first) / *by))));
+    for (size_t i = 0; i < out.size(); ++i) out[i] = *first + static_cast<double>(i) * *by;
+    return b.reals(t, {static_cast<int64_t>(out.size())}, out);
+  }
+  auto bound = [&](std::string_view name, bool given, double otherwise) {
+    return given ? c.tensor_as(name, t) : b.scalar(t, otherwise);
+  };
+  return b.op("Range", {bound("start", has_start, 0), bound("end", true, 0), bound("step", has_step, 1)});
+}
+
+// Even steps from both ends, as PyTorch has them; integers step in double.
+std::vector<double> even_steps(DType t, double start, double end, int64_t steps) {
+  std::vector<double> out(static_cast<size_t>(steps), start);
+  auto rounded = [&](double v) { return t == DType::Float ? static_cast<double>(static_cast<float>(v)) : v; };
+  double step = steps > 1 ? rounded((end - start) / static_cast<double>(steps - 1)) : 0;
+  for (int64_t i = 0; i < steps; ++i)
+    out[static_cast<size_t>(i)] = i < steps / 2 || steps == 1 ? start + static_cast<double>(i) * step
+                                                              : end - static_cast<double>(steps - 1 - i) * step;
+  return out;
+}
+
+Value linspace(Call& c, std::optional<double> base) {
+  Builder& b = c.onnx;
+  DType t = c.maybe_dtype("dtype").value_or(DType::Float);
+  Dim steps = c.none("steps") ? c.sym.constant(100) : c.size("steps");
+  std::optional<double> start = known_number(c, "start"), end = known_number(c, "end");
+  if (start && end && steps.is_constant()) {
+    std::vector<double> out = even_steps(t, *start, *end, *steps.constant());
+    if (base)
+      for (double& v : out) v = std::pow(*base, v);
+    return b.reals(t, {*steps.constant()}, out);
+  }
+  DType real = float_type(t);
+  Ref first = c.tensor_as("start", real), last = c.tensor_as("end", real);
+  Ref gaps = b.cast(b.symbolic(c.sym.max(c.sym.sub(steps, b.dim(1)), b.dim(1))), real);
+  Ref out = b.add(b.mul(b.cast(arange(b, steps), real), b.div(b.sub(last, first), gaps)), first);
+  if (base) out = b.op("Pow", {b.scalar(real, *base), out});
+  return b.cast(out, t);
+}
+
+Value eye(Call& c) {
+  Builder& b = c.onnx;
+  Dim rows = c.size("n"), columns = c.schema.argument("m") ? c.size("m") : rows;
+  DType t = c.maybe_dtype("dtype").value_or(DType::Float);
+  if (rows.is_constant() && columns.is_constant()) {
+    int64_t n = *rows.constant(), m = *columns.constant();
+    std::vector<double> out(static_cast<size_t>(n * m));
+    for (int64_t i = 0; i < std::min(n, m); ++i) out[static_cast<size_t>(i * m + i)] = 1;
+    return b.reals(t, {n, m}, out);
+  }
+  Ref blank = b.full({rows, columns}, b.scalar(DType::Float, 0));
+  return b.cast(b.op("EyeLike", {blank}), t);
+}
+
+// ---- triangles
+// --------------------------------------------------------------------------------------------------------
+
+Value keep_triangle(Call& c, bool lower) {
+  Builder& b = c.onnx;
+  Ref x = c.tensor("self");
+  Dim diagonal = c.size("diagonal");
+  if (b.opset() >= 14) {
+    onnx::Attributes attributes;
+    if (lower) attributes.push_back({"upper", int64_t{0}});
+    return b.op("Trilu", {x, diagonal.is(0) ? nullptr : b.symbolic(diagonal)}, attributes);
+  }
+  Ref mask = triangle(b, x->shape[x->rank() - 2], x->shape[x->rank() - 1], diagonal, lower);
+  return x->dtype == DType::Bool ? b.op("And", {x, mask}) : b.where(mask, x, like(b, x, 0));
+}
+
+Value triangle_indices(Call& c, bool lower) {
+  int64_t rows = c.integer("row"), columns = c.integer("col"), offset = c.integer("offset");
+  std::vector<double> row, column;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      if (lower ? j - i <= offset : j - i >= offset) {
+        row.push_back(static_cast<double>(i));
+        column.push_back(static_cast<double>(j));
+      }
+  int64_t n = static_cast<int64_t>(row.size());
+  row.insert(row.end(), column.begin(), column.end());
+  return c.onnx.reals(c.maybe_dtype("dtype").value_or(DType::Int64), {2, n}, row);
+}
+
+Value one_hot(Call& c) {
+  Builder& b = c.onnx;
+  Ref x = c.tensor("self");
+  Dim classes = c.size("num_classes");
+  Ref depth = b.symbolic(classes);
+  // As many classes as the largest index needs.
+  if (classes.is(-1)) depth = b.add(b.reduce("ReduceMax", x, {}, false), b.scalar_int(DType::Int64, 1));
+  return b.op("OneHot", {x, depth, b.ints({0, 1})});
+}
+
+// ---- from numbers
+// -------------------------------------------------------------------------------------------------------
+
+void flatten(Call& c, const Value& v, size_t depth, Shape& shape, std::vector<Value>& out) {
+  if (!v.is_list()) {
+    out.push_back(v);
+    return;
+  }
+  const std::vector<Value>& items = v.items();
+  Dim n = c.sym.constant(static_cast<int64_t>(items.size()));
+  if (depth == shape.size()) shape.push_back(n);
+  if (shape[depth] != n) c.mismatch("the lists of one dimension differ in length");
+  for (const Value& item : items) flatten(c, item, depth + 1, shape, out);
+}
+
+Value from_numbers(Call& c, std::string_view name) {
+  Builder& b = c.onnx;
+  Shape shape;
+  std::vector<Value> items;
+  flatten(c, c.arg(name), 0, shape, items);
+  DType natural = items.empty() ? DType::Float : c.result_type(items);
+  if (natural == DType::Double) natural = DType::Float;
+  DType t = c.maybe_dtype("dtype").value_or(natural);
+
+  auto all = [&](auto&& kind) { return std::all_of(items.begin(), items.end(), kind); };
+  if (all([](const Value& v) { return v.is_int() || v.is<bool>(); })) {
+    std::vector<Dim> contents;
+    for (const Value& v : items) contents.push_back(v.is_int() ? v.integer() : c.sym.constant(*v.get_if<bool>()));
+    return b.cast(b.symbolic(natural == DType::Bool ? DType::Bool : DType::Int64, shape, contents), t);
+  }
+  auto real = [](const Value& v) -> std::optional<double> {
+    if (const double* d = v.get_if<double>()) return *d;
+    if (const bool* flag = v.get_if<bool>()) return *flag;
+    if (v.is_int() && v.integer().is_constant()) return static_cast<double>(*v.integer().constant());
+    return std::nullopt;
+  };
+  if (all([&](const Value& v) { return real(v).has_value(); })) {
+    std::vector<double> numbers;
+    std::vector<int64_t> sizes;
+    for (const Value& v : items) numbers.push_back(*real(v));
+    for (Dim d : shape) sizes.push_back(*d.constant());
+    return b.reals(t, sizes, numbers);
+  }
+  std::vector<Ref> parts;
+  for (const Value& v : items) parts.push_back(b.reshape(c.as_tensor(v, t), {b.dim(1)}));
+  return b.reshape(b.concat(parts, 0), shape);
+}
+
+// ---- random
+// -------------------------------------------------------------------------------------------------------------
+
+// kind: "RandomUniform" or "RandomNormal".
+Ref random(Builder& b, std::string kind, const Shape& shape, DType t, onnx::Attributes attributes = {}) {
+  attributes.push_back({"dtype", static_cast<int64_t>(t)});
+  std::vector<int64_t> sizes;
+  for (Dim d : shape)
+    if (d.is_constant()) sizes.push_back(*d.constant());
+  if (sizes.size() == shape.size()) {
+    attributes.push_back({"shape", sizes});
+    return b.op(kind, {}, attributes);
+  }
+  return b.op(kind + "Like", {b.full(shape, b.scalar(t, 0))}, attributes);
+}
+
+Value random_like(Call& c, std::string kind) {
+  Ref x = c.tensor("self");
+  return random(c.onnx, kind, x->shape, c.maybe_dtype("dtype").value_or(x->dtype));
+}
+
+Ref random_integers(Call& c, const Shape& shape, DType t) {
+  float low = c.schema.argument("low") ? static_cast<float>(c.integer("low")) : 0;
+  onnx::Attributes range{{"low", low}, {"high", static_cast<float>(c.integer("high"))}};
+  return c.onnx.cast(c.onnx.op("Floor", {random(c.onnx, "RandomUniform", shape, DType::Float, range)}), t);
+}
+
+Ref bernoulli(Builder& b, Ref p, DType t) {
+  if (b.opset() >= 15) return b.op("Bernoulli", {p}, {{"dtype", static_cast<int64_t>(t)}});
+  return b.cast(b.op("Less", {random(b, "RandomUniform", p->shape, p->dtype), p}), t);
+}
+
+Ref normal(Call& c, const Shape& shape, DType t) {
+  Ref noise = random(c.onnx, "RandomNormal", shape, t);
+  return c.onnx.add(c.onnx.mul(noise, c.tensor_as("std", t)), c.tensor_as("mean", t));
+}
+
+void register_random(eval::Registry& ops) {
+  for (auto [name, kind] : std::initializer_list<std::pair<std::string_view, std::string>>{{"rand", "RandomUniform"},
+                                                                                           {"randn", "RandomNormal"}}) {
+    for (std::string_view form : {"aten::{}(int[] size, *, {}) -> Tensor",
+                                  "aten::{}.generator(int[] size, *, Generator? generator, {}) -> Tensor"})
+      ops.add(fmt::format(fmt::runtime(form), name, options), [kind = kind](Call& c) -> Value {
+        return random(c.onnx, kind, c.sizes("size"), c.maybe_dtype("dtype").value_or(DType::Float));
+      });
+    ops.add(fmt::format("aten::{}_like(Tensor self, *, {}, MemoryFormat? memory_format=None) -> Tensor", name, options),
+            [kind = kind](Call& c) { return random_like(c, kind); });
+  }
+  for (std::string_view form : {"aten::randint(int high, int[] size, *, {}) -> Tensor",
+                                "aten::randint.low(int low, int high, int[] size, *, {}) -> Tensor"})
+    ops.add(fmt::format(fmt::runtime(form), options), [](Call& c) -> Value {
+      return random_integers(c, c.sizes("size"), c.maybe_dtype("dtype").value_or(DType::Int64));
+    });
+  for (std::string_view form :
+       {"aten::randint_like(Tensor self, int high, *, {}, MemoryFormat? memory_format=None) -> Tensor",
+        "aten::randint_like.low_dtype(Tensor self, int low, int high, *, {}, MemoryFormat? memory_format=None) -> "
+        "Tensor"})
+    ops.add(fmt::format(fmt::runtime(form), options), [](Call& c) -> Value {
+      Ref x = c.tensor("self");
+      return random_integers(c, x->shape, c.maybe_dtype("dtype").value_or(x->dtype));
+    });
+  ops.add("aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", [](Call& c) -> Value {
+    Ref p = c.tensor("self");
+    return bernoulli(c.onnx, p, p->dtype);
+  });
+  for (std::string_view schema :
+       {"aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
+        "aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor"})
+    ops.add(schema, [](Call& c) -> Value {
+      Ref x = c.tensor("self"), p = c.tensor("p");
+      return bernoulli(c.onnx, c.onnx.expand(is_float(p->dtype) ? p : c.tensor_as("p", DType::Float), x->shape),
+                       x->dtype);
+    });
+  for (std::string_view schema :
+       {"aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
+        "aten::normal.Tensor_float(Tensor mean, float std=1.0, *, Generator? generator=None) -> Tensor",
+        "aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor"})
+    ops.add(schema, [](Call& c) -> Value {
+      DType t = float_type(c.result_type({"mean", "std"}));
+      return normal(c, c.onnx.broadcast(c.tensor("mean")->shape, c.tensor("std")->shape), t);
+    });
+  ops.add(
+      fmt::format("aten::normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, {}) -> "
+                  "Tensor",
+                  options),
+      [](Call& c) -> Value { return normal(c, c.sizes("size"), c.maybe_dtype("dtype").value_or(DType::Float)); });
+  ops.add("aten::normal_functional(Tensor self, float mean=0.0, float std=1.0, *, Generator? generator=None) -> Tensor",
+          [](Call& c) -> Value {
+            Ref x = c.tensor("self");
+            return normal(c, x->shape, x->dtype);
+          });
+  ops.add("aten::normal_(Tensor(a!) self, float mean=0.0, float std=1.0, *, Generator? generator=None) -> Tensor(a!)",
+          [](Call& c) {
+            return c.call("aten::normal_functional_", {c.arg("self"), c.arg("mean"), c.arg("std")});
+          });
+  ops.add("aten::uniform(Tensor self, float from=0.0, float to=1.0, *, Generator? generator=None) -> Tensor",
+          [](Call& c) -> Value {
+            Ref x = c.tensor("self");
+            return random(c.onnx, "RandomUniform", x->shape, x->dtype, {{"low", c.f32("from")}, {"high", c.f32("to")}});
+          });
+}
+
+}  // namespace
+
+void register_creation(eval::Registry& ops) {
+  for (const Filled& f : {Filled{"zeros", 0}, Filled{"ones", 1}, Filled{"empty", 0}}) {
+    auto plain = [v = f.value](Call& c) { return filled(c, DType::Float, v); };
+    auto of_self = [v = f.value](Call& c) { return filled(c, c.tensor("self")->dtype, v); };
+    if (f.name == "empty")
+      ops.add(fmt::format("aten::empty.memory_format(int[] size, *, {}, MemoryFormat? memory_format=None) -> Tensor",
+                          options),
+              plain);
+    else
+      ops.add(fmt::format("aten::{}(int[] size, *, {}) -> Tensor", f.name, options), plain);
+    ops.add(fmt::format("aten::new_{}(Tensor self, int[] size, *, {}) -> Tensor", f.name, options), of_self);
+    ops.add(
+        fmt::format("aten::{}_like(Tensor self, *, {}, MemoryFormat? memory_format=None) -> Tensor", f.name, options),
+        [v = f.value](Call& c) { return filled_like(c, v); });
+  }
+  ops.add(fmt::format("aten::empty_strided(int[] size, int[] stride, *, {}) -> Tensor", options),
+          [](Call& c) { return filled(c, DType::Float, 0); });
+  ops.add(fmt::format("aten::new_empty_strided(Tensor self, int[] size, int[] stride, *, {}) -> Tensor", options),
+          [](Call& c) { return filled(c, c.tensor("self")->dtype, 0); });
+  ops.add(fmt::format("aten::full(int[] size, Scalar fill_value, *, {}) -> Tensor", options), full);
+  ops.add(fmt::format("aten::new_full(Tensor self, int[] size, Scalar fill_value, *, {}) -> Tensor", options),
+          [](Call& c) -> Value {
+            DType t = c.maybe_dtype("dtype").value_or(c.tensor("self")->dtype);
+            return c.onnx.full(c.sizes("size"), c.tensor_as("fill_value", t));
+          });
+  ops.add(
+      fmt::format("aten::full_like(Tensor self, Scalar fill_value, *, {}, MemoryFormat? memory_format=None) -> Tensor",
+                  options),
+      [](Call& c) -> Value {
+        Ref x = c.tensor("self");
+        return c.onnx.full(x->shape, c.tensor_as("fill_value", c.maybe_dtype("dtype").value_or(x->dtype)));
+      });
+
+  for (std::string_view form :
+       {"aten::arange(Scalar end, *, {}) -> Tensor", "aten::arange.start(Scalar start, Scalar end, *, {}) -> Tensor",
+        "aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, {}) -> Tensor"})
+    ops.add(fmt::format(fmt::runtime(form), options), arange_of);
+  // Files up to version 7 and 8 may leave the steps out.
+  ops.add(fmt::format("aten::linspace(Scalar start, Scalar end, int? steps=None, *, {}) -> Tensor", options),
+          [](Call& c) { return linspace(c, std::nullopt); });
+  ops.add(fmt::format("aten::logspace(Scalar start, Scalar end, int? steps=None, float base=10.0, *, {}) -> Tensor",
+                      options),
+          [](Call& c) { return linspace(c, c.real("base")); });
+  ops.add(fmt::format("aten::eye(int n, *, {}) -> Tensor", options), eye);
+  ops.add(fmt::format("aten::eye.m(int n, int m, *, {}) -> Tensor", options), eye);
+
+  for (bool lower : {true, false}) {
+    std::string_view name = lower ? "tril" : "triu";
+    ops.add(fmt::format("aten::{}(Tensor self, int diagonal=0) -> Tensor", name),
+            [lower](Call& c) { return keep_triangle(c, lower); });
+    ops.add(fmt::format("aten::{}_indices(int row, int col, int offset=0, *, {}) -> Tensor", name, options),
+            [lower](Call& c) { return triangle_indices(c, lower); });
+  }
+  ops.add("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", one_hot);
+
+  ops.add(fmt::format("aten::scalar_tensor(Scalar s, *, {}) -> Tensor", options),
+          [](Call& c) -> Value { return c.tensor_as("s", c.maybe_dtype("dtype").value_or(DType::Float)); });
+  ops.add("aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+          [](Call& c) { return from_numbers(c, "data"); });
+  ops.add(
+      "aten::tensor.number(Scalar t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> "
+      "Tensor",
+      [](Call& c) { return from_numbers(c, "t"); });
+  ops.add("aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+          [](Call& c) { return from_numbers(c, "data"); });
+  ops.add("aten::as_tensor.number(Scalar t, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+          [](Call& c) { return from_numbers(c, "t"); });
+  register_random(ops);
+}
+
+}  // namespace lithify::ops
