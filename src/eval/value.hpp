@@ -28,7 +28,8 @@ using TensorPtr = std::shared_ptr<Tensor>;
 struct View {
   std::function<onnx::Value*(onnx::Builder&, onnx::Value* base)> forward;
   std::function<onnx::Value*(onnx::Builder&, onnx::Value* base, onnx::Value* changed)> inverse;
-  std::string name;  ///< of the operator, for messages
+  std::string name;    ///< of the operator, for messages
+  bool dense = false;  ///< of a contiguous base, the view is contiguous too
 };
 
 /// A PyTorch tensor: an identity with contents that can be written, alone or as a view of another tensor.
@@ -46,6 +47,8 @@ class Tensor {
   /// Makes this tensor another one, as in-place transposition and resizing do; its views are left behind.
   void rebind(const Tensor& other);
   bool shares_memory_with(const Tensor& other) const { return cell_ == other.cell_; }
+  /// Whether the elements lie one after the other, as far as views tell: where they do not, reshape() copies.
+  bool dense() const { return !base_ || (view_.dense && base_->dense()); }
 
   DType dtype() const { return value_->dtype; }
   const onnx::Shape& shape() const { return value_->shape; }
