@@ -3,12 +3,15 @@
 namespace lithify::ops {
 
 void register_all(eval::Registry& ops) {
-  register_prim(ops);
   register_activation(ops);
   register_convert(ops);
   register_creation(ops);
+  register_index(ops);
+  register_join(ops);
   register_pointwise(ops);
+  register_prim(ops);
   register_reduce(ops);
+  register_shape(ops);
 }
 
 }  // namespace lithify::ops

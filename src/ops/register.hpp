@@ -10,12 +10,15 @@ using eval::Value;
 using onnx::Dim;
 using onnx::Shape;
 
-void register_prim(eval::Registry& ops);
 void register_activation(eval::Registry& ops);
 void register_convert(eval::Registry& ops);
 void register_creation(eval::Registry& ops);
+void register_index(eval::Registry& ops);
+void register_join(eval::Registry& ops);
 void register_pointwise(eval::Registry& ops);
+void register_prim(eval::Registry& ops);
 void register_reduce(eval::Registry& ops);
+void register_shape(eval::Registry& ops);
 
 void register_all(eval::Registry& ops);
 

@@ -1,0 +1,696 @@
+// Operators that give a tensor's elements another shape or order: mostly views.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "ops/register.hpp"
+#include "ops/slicing.hpp"
+
+namespace lithify::ops {
+namespace {
+
+using eval::Call;
+using eval::Value;
+using onnx::Builder;
+using onnx::Dim;
+using onnx::Shape;
+using OnnxValue = onnx::Value;
+
+constexpr int64_t to_the_end = std::numeric_limits<int64_t>::max();
+
+int64_t rank_of(const OnnxValue* v) { return static_cast<int64_t>(v->rank()); }
+Dim& at(Shape& s, int64_t i) { return s[static_cast<size_t>(i)]; }
+Dim at(const Shape& s, int64_t i) { return s[static_cast<size_t>(i)]; }
+Dim size_at(const OnnxValue* v, int64_t axis) { return v->rank() == 0 ? Dim() : at(v->shape, axis); }
+
+// ---- the same elements under other sizes ------------------------------------------------------------------------
+
+// The sizes with what -1 stands for. `total` is the number of elements.
+Shape without_minus_one(Call& c, const std::vector<Dim>& sizes, Dim total) {
+  Shape to = sizes;
+  auto free = std::find_if(to.begin(), to.end(), [](Dim d) { return d.is(-1); });
+  if (free == to.end()) return to;
+  *free = c.sym.constant(1);
+  Dim others = c.sym.product(to);
+  if (others.is(0)) c.mismatch("a size of -1 cannot be told beside a size of 0");
+  if (std::optional<Dim> quotient = c.sym.divide_exactly(total, others)) {
+    *free = *quotient;
+  } else if (total.is_constant() && others.is_constant()) {
+    c.mismatch(fmt::format("{} elements do not divide into rows of {}", total.str(), others.str()));
+  } else {
+    *free = c.sym.floor_div(total, others);
+  }
+  return to;
+}
+
+Value reshaped(Call& c, Shape to) {
+  return c.view(
+      "self", [to](Builder& b, OnnxValue* x) { return b.reshape(x, to); },
+      [](Builder& b, OnnxValue* base, OnnxValue* changed) { return b.reshape(changed, base->shape); }, true);
+}
+
+// PyTorch copies when the elements do not lie one after the other: then writes to the result do not reach self.
+Value reshaped_or_copied(Call& c, Shape to) {
+  if (c.arg("self").is_tensor() && c.arg("self").tensor()->dense()) return reshaped(c, std::move(to));
+  return c.onnx.reshape(c.tensor("self"), to);
+}
+
+Shape flattened(Call& c, const Shape& from, int64_t start, int64_t end) {
+  if (from.empty()) return {c.sym.constant(1)};
+  if (start > end) c.mismatch("start_dim comes after end_dim");
+  Shape to(from.begin(), from.begin() + start);
+  to.push_back(
+      c.sym.product(std::span(from).subspan(static_cast<size_t>(start), static_cast<size_t>(end - start + 1))));
+  to.insert(to.end(), from.begin() + end + 1, from.end());
+  return to;
+}
+
+Value unflatten(Call& c) {
+  const Shape from = c.tensor("self")->shape;
+  int64_t dim = c.dim("dim", from.size());
+  Shape inner = without_minus_one(c, c.sizes("sizes"), at(from, dim));
+  Shape to(from.begin(), from.begin() + dim);
+  to.insert(to.end(), inner.begin(), inner.end());
+  to.insert(to.end(), from.begin() + dim + 1, from.end());
+  return reshaped(c, to);
+}
+
+// Drops the given dimensions where their size is 1; all others of the shape stay.
+Value squeezed(Call& c, const std::vector<int64_t>& dims) {
+  const Shape from = c.tensor("self")->shape;
+  Shape to;
+  for (int64_t i = 0; i < static_cast<int64_t>(from.size()); ++i) {
+    Dim size = at(from, i);
+    bool asked = std::find(dims.begin(), dims.end(), i) != dims.end();
+    if (asked && !size.is_constant() && size.lower().value_or(0) < 2)
+      c.unsupported(
+          fmt::format("dimension {} has the dynamic size {}: the result would have fewer dimensions only when "
+                      "it is 1",
+                      i, size.str()));
+    if (!asked || !size.is(1)) to.push_back(size);
+  }
+  return reshaped(c, to);
+}
+
+Value squeeze_all(Call& c) {
+  const Shape from = c.tensor("self")->shape;
+  Shape to;
+  for (Dim size : from) {
+    if (size.is(1)) continue;
+    if (c.sym.sample(size) == 1)
+      c.unsupported(fmt::format("the dynamic size {} is 1 in the sample: say which dimensions to squeeze", size.str()));
+    to.push_back(size);
+  }
+  return reshaped(c, to);
+}
+
+// ---- another order of dimensions ----------------------------------------------------------------------------------
+
+Value permuted(Call& c, std::vector<int64_t> perm) {
+  std::vector<int64_t> sorted = perm;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 0; i < sorted.size(); ++i)
+    if (sorted[i] != static_cast<int64_t>(i)) c.mismatch("a dimension is given twice");
+  if (std::is_sorted(perm.begin(), perm.end())) return reshaped(c, c.tensor("self")->shape);
+  return c.view(
+      "self", [perm](Builder& b, OnnxValue* x) { return b.transpose(x, perm); },
+      [back = inverse_permutation(perm)](Builder& b, OnnxValue*, OnnxValue* changed) {
+        return b.transpose(changed, back);
+      });
+}
+
+std::vector<int64_t> in_order(const OnnxValue* x) {
+  std::vector<int64_t> perm(x->rank());
+  std::iota(perm.begin(), perm.end(), 0);
+  return perm;
+}
+
+Value swapped(Call& c, int64_t a, int64_t b) {
+  std::vector<int64_t> perm = in_order(c.tensor("self"));
+  if (!perm.empty()) std::swap(perm[static_cast<size_t>(a)], perm[static_cast<size_t>(b)]);
+  return permuted(c, perm);
+}
+
+Value swap_named(Call& c, std::string_view first, std::string_view second) {
+  size_t rank = c.tensor("self")->rank();
+  return swapped(c, c.dim(first, rank), c.dim(second, rank));
+}
+
+Value swap_last_two(Call& c) {
+  int64_t rank = rank_of(c.tensor("self"));
+  if (is_complex(c.tensor("self")->dtype)) c.unsupported("complex numbers");
+  if (rank < 2) c.mismatch("a matrix is needed");
+  return swapped(c, rank - 2, rank - 1);
+}
+
+Value moved(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  std::vector<int64_t> from = c.dims("source", x->rank()), to = c.dims("destination", x->rank());
+  if (from.size() != to.size()) c.mismatch("source and destination differ in length");
+  std::vector<int64_t> perm(x->rank(), -1), rest;
+  for (int64_t d : in_order(x))
+    if (std::find(from.begin(), from.end(), d) == from.end()) rest.push_back(d);
+  if (perm.empty()) return permuted(c, perm);
+  for (size_t i = 0; i < from.size(); ++i) perm[static_cast<size_t>(to[i])] = from[i];
+  auto next = rest.begin();
+  for (int64_t& p : perm)
+    if (p < 0 && next != rest.end()) p = *next++;
+  return permuted(c, perm);
+}
+
+// ---- more elements ------------------------------------------------------------------------------------------------
+
+Value expanded(Call& c, const std::vector<Dim>& sizes) {
+  const Shape from = c.tensor("self")->shape;
+  if (sizes.size() < from.size())
+    c.mismatch(fmt::format("{} sizes are given for {} dimensions", sizes.size(), from.size()));
+  size_t lead = sizes.size() - from.size();
+  Shape to = sizes;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (i < lead) {
+      if (to[i].is(-1)) c.mismatch("-1 stands for a dimension that is not there");
+      continue;
+    }
+    Dim have = from[i - lead];
+    if (to[i].is(-1) || to[i] == have) {
+      to[i] = have;
+    } else if (!have.is(1) && (to[i].is(1) || !c.sym.broadcast(have, to[i]))) {
+      bool burnt = !have.is_constant() || !to[i].is_constant();
+      throw Error(
+          burnt ? Code::BurntSize : Code::ShapeMismatch,
+          fmt::format("{}: dimension {} of size {} cannot become {}", c.schema.full_name(), i, have.str(), to[i].str()),
+          burnt ? "a size of the sample was burnt in by tracing; compute it from x.shape in the model" : "");
+    }
+  }
+  auto forward = [to](Builder& b, OnnxValue* x) { return b.expand(x, to); };
+  if (!(c.sym.product(to) == c.sym.product(from))) return c.view("self", forward);
+  return c.view("self", forward,
+                [](Builder& b, OnnxValue* base, OnnxValue* changed) { return b.reshape(changed, base->shape); });
+}
+
+OnnxValue* repeated(Call& c, OnnxValue* x, std::vector<Dim> repeats) {
+  if (repeats.size() < x->rank())
+    c.mismatch(fmt::format("{} repeats are given for {} dimensions", repeats.size(), x->rank()));
+  Shape from(repeats.size() - x->rank(), c.sym.constant(1)), to;
+  from.insert(from.end(), x->shape.begin(), x->shape.end());
+  bool only_ones = true;
+  for (size_t i = 0; i < repeats.size(); ++i) {
+    to.push_back(c.sym.mul(from[i], repeats[i]));
+    only_ones = only_ones && (repeats[i].is(1) || from[i].is(1));
+  }
+  if (only_ones) return c.onnx.expand(x, to);
+  return c.onnx.op("Tile", {c.onnx.reshape(x, from), c.onnx.symbolic(repeats)});
+}
+
+// Each element of an axis `times` times in a row.
+OnnxValue* interleaved(Builder& b, OnnxValue* x, Dim times, int64_t axis) {
+  Dim size = at(x->shape, axis), total = b.sym.mul(size, times);
+  Shape to = x->shape;
+  at(to, axis) = total;
+  if (size.is(1)) return b.expand(x, to);
+  if (total.is_constant() && *total.constant() <= 1 << 14) {
+    std::vector<int64_t> indices;
+    for (int64_t i = 0; i < *total.constant(); ++i) indices.push_back(i / *times.constant());
+    return b.gather(x, b.ints(indices), axis);
+  }
+  Shape wide = x->shape;
+  wide.insert(wide.begin() + axis + 1, times);
+  return b.reshape(b.expand(b.unsqueeze(x, {axis + 1}), wide), to);
+}
+
+// Position i as often as repeats[i] says: 0, 0, 1, 2, 2, 2, ...
+OnnxValue* repeated_positions(Call& c, OnnxValue* repeats) {
+  Builder& b = c.onnx;
+  if (repeats->rank() != 1) c.mismatch("repeats must have one dimension");
+  if (auto counts = repeats->contents ? known(*repeats->contents) : std::nullopt) {
+    std::vector<int64_t> indices;
+    for (size_t i = 0; i < counts->size(); ++i)
+      for (int64_t k = 0; k < (*counts)[i]; ++k) indices.push_back(static_cast<int64_t>(i));
+    return b.ints(indices);
+  }
+  // An output position belongs to as many entries as have their sum of repeats at or below it.
+  repeats = b.cast(repeats, DType::Int64);
+  OnnxValue* ends = b.op("CumSum", {repeats, b.scalar_int(DType::Int64, 0)});
+  Dim total = c.none("output_size") ? b.symbol_of(b.reduce("ReduceSum", repeats, {0}, true), "repeated", 0)
+                                    : c.size("output_size");
+  OnnxValue* position = b.unsqueeze(range(b, b.dim(0), b.dim(1), total), {1});
+  OnnxValue* behind = b.op("Not", {b.op("Less", {position, ends})});
+  return b.reduce("ReduceSum", b.cast(behind, DType::Int64), {1}, false);
+}
+
+Value repeat_interleave(Call& c, Dim times) {
+  OnnxValue* x = c.tensor("self");
+  bool flat = c.none("dim") || x->rank() == 0;
+  if (flat) x = c.onnx.reshape(x, {c.onnx.numel(x->shape)});
+  return interleaved(c.onnx, x, times, flat ? 0 : c.dim("dim", x->rank()));
+}
+
+Value repeat_interleave_by_tensor(Call& c) {
+  OnnxValue* repeats = c.tensor("repeats");
+  if (repeats->rank() == 0 || at(repeats->shape, 0).is(1))
+    return repeat_interleave(c, c.onnx.symbol_of(repeats, "repeats", 0));
+  OnnxValue* x = c.tensor("self");
+  bool flat = c.none("dim") || x->rank() == 0;
+  if (flat) x = c.onnx.reshape(x, {c.onnx.numel(x->shape)});
+  return c.onnx.gather(x, repeated_positions(c, repeats), flat ? 0 : c.dim("dim", x->rank()));
+}
+
+Value meshgrid(Call& c, bool xy) {
+  std::vector<OnnxValue*> in = c.tensors("tensors");
+  Shape to;
+  for (OnnxValue* v : in) {
+    if (v->rank() > 1) c.mismatch("a tensor has more than one dimension");
+    to.push_back(c.onnx.numel(v->shape));
+  }
+  xy = xy && in.size() >= 2;
+  if (xy) std::swap(to[0], to[1]);
+  std::vector<OnnxValue*> out;
+  for (size_t i = 0; i < in.size(); ++i) {
+    size_t axis = xy && i < 2 ? 1 - i : i;
+    Shape own(in.size() - axis, c.sym.constant(1));
+    own[0] = to[axis];
+    out.push_back(c.onnx.expand(c.onnx.reshape(in[i], own), to));
+  }
+  return Value::list(out);
+}
+
+Value broadcast_tensors(Call& c) {
+  std::vector<OnnxValue*> all = c.tensors("tensors");
+  Shape to;
+  for (OnnxValue* v : all) to = c.onnx.broadcast(to, v->shape);
+  for (OnnxValue*& v : all) v = c.onnx.expand(v, to);
+  return Value::list(all);
+}
+
+// ---- parts --------------------------------------------------------------------------------------------------------
+
+Value unbind(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  int64_t axis = c.dim("dim", x->rank());
+  if (x->rank() == 0) c.mismatch("a 0-d tensor has nothing to unbind");
+  std::optional<int64_t> count = size_at(x, axis).constant();
+  if (!count)
+    c.unsupported(fmt::format("the number of results would depend on the dynamic size {}", size_at(x, axis).str()));
+  std::vector<Value> out;
+  for (int64_t i = 0; i < *count; ++i) out.push_back(part_view(c, Select{axis, c.sym.constant(i)}));
+  return Value::list(std::move(out));
+}
+
+Value pieces(Call& c, int64_t axis, const std::vector<Dim>& lengths) {
+  std::vector<Value> out;
+  for (size_t i = 0; i < lengths.size(); ++i) out.push_back(part_view(c, Piece{axis, lengths, i}));
+  return Value::list(std::move(out));
+}
+
+// Pieces of `each`, the last of what remains.
+Value pieces_of(Call& c, int64_t axis, Dim size, Dim each, int64_t count) {
+  std::vector<Dim> lengths(static_cast<size_t>(count), each);
+  lengths.back() = c.sym.sub(size, c.sym.mul(each, c.sym.constant(count - 1)));
+  return pieces(c, axis, lengths);
+}
+
+Value split_by_size(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  int64_t axis = c.dim("dim", x->rank());
+  Dim size = at(x->shape, axis), each = c.size("split_size");
+  if (size.is(0) || each.is(0)) return pieces(c, axis, {size});
+  std::optional<int64_t> count = c.sym.ceil_div(size, each).constant();
+  if (!count)
+    c.unsupported(
+        fmt::format("the number of pieces of {} would depend on the dynamic size {}", each.str(), size.str()));
+  return pieces_of(c, axis, size, each, *count);
+}
+
+Value split_by_sizes(Call& c, std::string_view argument) {
+  OnnxValue* x = c.tensor("self");
+  std::vector<Dim> lengths = c.sizes(argument);
+  return pieces(c, c.dim("dim", x->rank()), lengths);
+}
+
+Value chunk(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  int64_t axis = c.dim("dim", x->rank()), chunks = c.integer("chunks");
+  Dim size = at(x->shape, axis);
+  if (chunks < 1) c.mismatch("chunks must be at least 1");
+  if (size.is(0)) return pieces(c, axis, std::vector<Dim>(static_cast<size_t>(chunks), size));
+  Dim each = c.sym.ceil_div(size, c.sym.constant(chunks));
+  // A dynamic size is taken to be large enough for all the chunks.
+  int64_t count = c.sym.ceil_div(size, each).constant().value_or(chunks);
+  return pieces_of(c, axis, size, each, count);
+}
+
+Value split_at(Call& c, int64_t axis, const std::vector<Dim>& indices) {
+  OnnxValue* x = c.tensor("self");
+  Dim size = at(x->shape, axis), before = c.sym.constant(0);
+  std::vector<Dim> bounds{before}, lengths;
+  for (Dim i : indices) bounds.push_back(clamped_bound(c.sym, i, size));
+  bounds.push_back(size);
+  for (size_t i = 1; i < bounds.size(); ++i) lengths.push_back(c.sym.sub(bounds[i], bounds[i - 1]));
+  if (std::all_of(lengths.begin(), lengths.end(), [](Dim d) { return d.lower().value_or(-1) >= 0; }))
+    return pieces(c, axis, lengths);
+  // Bounds may cross: then a piece is empty, and they do not add up.
+  std::vector<Value> out;
+  for (size_t i = 0; i <= indices.size(); ++i) {
+    Dim end = i < indices.size() ? indices[i] : c.sym.constant(to_the_end);
+    out.push_back(part_view(c, python_slice(c.sym, axis, size, before, end, 1)));
+    before = end;
+  }
+  return Value::list(std::move(out));
+}
+
+Value split_into(Call& c, int64_t axis, int64_t sections, bool evenly) {
+  OnnxValue* x = c.tensor("self");
+  Dim size = at(x->shape, axis), count = c.sym.constant(sections);
+  if (sections < 1) c.mismatch("there must be at least 1 section");
+  if (std::optional<Dim> each = c.sym.divide_exactly(size, count))
+    return pieces(c, axis, std::vector<Dim>(static_cast<size_t>(sections), *each));
+  if (evenly && size.is_constant()) c.mismatch(fmt::format("{} does not divide into {}", size.str(), sections));
+  std::vector<Dim> lengths;
+  // The first size % sections pieces have one element more.
+  for (int64_t i = 0; i < sections; ++i)
+    lengths.push_back(c.sym.floor_div(c.sym.add(size, c.sym.constant(sections - 1 - i)), count));
+  return pieces(c, axis, lengths);
+}
+
+Value tensor_split(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  int64_t axis = c.dim("dim", x->rank());
+  OnnxValue* by = c.tensor("tensor_indices_or_sections");
+  if (!by->contents) c.unsupported("the positions must be known at export");
+  if (by->rank() == 1) return split_at(c, axis, *by->contents);
+  std::optional<int64_t> sections = by->contents->front().constant();
+  if (!sections) c.unsupported("the number of sections must be known at export");
+  return split_into(c, axis, *sections, false);
+}
+
+// hsplit, vsplit and dsplit are tensor_split of one dimension.
+int64_t split_axis(Call& c, int64_t axis) {
+  int64_t rank = rank_of(c.tensor("self"));
+  if (axis == 1 && rank == 1) axis = 0;
+  if (rank <= axis) c.mismatch(fmt::format("a tensor of {} dimensions cannot be split like this", rank));
+  return axis;
+}
+
+Value narrow(Call& c, Dim start) {
+  OnnxValue* x = c.tensor("self");
+  int64_t axis = c.dim("dim", x->rank());
+  Dim length = c.size("length"), size = at(x->shape, axis);
+  start = from_the_end(c.sym, start, size);
+  if (start.is(0) && length == size) return reshaped(c, x->shape);
+  Dim end = c.sym.add(start, length);
+  if (start.upper().value_or(0) < 0 && end.is(0)) end = c.sym.constant(to_the_end);
+  return part_view(c, Slice{axis, start, from_the_end(c.sym, end, size), 1, length});
+}
+
+// Windows of an axis; the elements of a window become the last dimension.
+OnnxValue* windows(Builder& b, OnnxValue* x, int64_t axis, int64_t size, int64_t step) {
+  Dim length = at(x->shape, axis);
+  Dim count = b.sym.add(b.sym.floor_div(b.sym.sub(length, b.dim(size)), b.dim(step)), b.dim(1));
+  OnnxValue* y = nullptr;
+  if (size == step) {
+    Shape to = x->shape;
+    at(to, axis) = count;
+    to.insert(to.begin() + axis + 1, b.dim(size));
+    Dim covered = b.sym.mul(count, b.dim(size));
+    y = b.reshape(Slice{axis, b.dim(0), covered, 1, covered}.take(b, x), to);
+  } else if (count.is_constant()) {
+    std::vector<int64_t> indices;
+    for (int64_t i = 0; i < *count.constant(); ++i)
+      for (int64_t j = 0; j < size; ++j) indices.push_back(i * step + j);
+    y = b.gather(x, int_array(b, indices, {*count.constant(), size}), axis);
+  } else {
+    OnnxValue* starts = b.unsqueeze(range(b, b.dim(0), b.dim(step), count), {1});
+    y = b.gather(x, b.add(starts, range(b, b.dim(0), b.dim(1), b.dim(size))), axis);
+  }
+  std::vector<int64_t> perm = in_order(y);
+  perm.erase(perm.begin() + axis + 1);
+  perm.push_back(axis + 1);
+  return b.transpose(y, perm);
+}
+
+Value unfold(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  int64_t size = c.integer("size"), step = c.integer("step");
+  if (step < 1) c.mismatch("step must be positive");
+  if (x->rank() == 0) return reshaped(c, Shape{c.sym.constant(size)});
+  int64_t axis = c.dim("dimension", x->rank());
+  auto forward = [=](Builder& b, OnnxValue* v) { return windows(b, v, axis, size, step); };
+  if (size != step || !c.sym.divide_exactly(at(x->shape, axis), c.sym.constant(size))) return c.view("self", forward);
+  return c.view("self", forward, [axis](Builder& b, OnnxValue* base, OnnxValue* changed) {
+    std::vector<int64_t> perm = in_order(changed);
+    perm.pop_back();
+    perm.insert(perm.begin() + axis + 1, static_cast<int64_t>(perm.size()));
+    return b.reshape(b.transpose(changed, perm), base->shape);
+  });
+}
+
+Value as_strided(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  auto sizes = known(c.sizes("size")), strides = known(c.sizes("stride"));
+  if (!sizes || !strides || !known(x->shape)) c.unsupported("dynamic sizes");
+  if (!c.tensor_ref("self")->dense()) c.unsupported("strides of a tensor that is not contiguous");
+  if (sizes->size() != strides->size()) c.mismatch("size and stride differ in length");
+  std::vector<int64_t> positions{c.none("storage_offset") ? 0 : c.integer("storage_offset")};
+  for (size_t i = 0; i < sizes->size(); ++i) {
+    std::vector<int64_t> next;
+    for (int64_t p : positions)
+      for (int64_t k = 0; k < (*sizes)[i]; ++k) next.push_back(p + k * (*strides)[i]);
+    if (next.size() > 1 << 20) c.unsupported("more than a million elements");
+    positions = std::move(next);
+  }
+  return c.view("self", [positions, sizes = *sizes](Builder& b, OnnxValue* v) {
+    return b.gather(b.reshape(v, {b.numel(v->shape)}), int_array(b, positions, sizes), 0);
+  });
+}
+
+Diagonal diagonal_of(Call& c, size_t rank) {
+  Diagonal d{c.integer("offset"), c.dim("dim1", rank), c.dim("dim2", rank)};
+  if (rank < 2 || d.dim1 == d.dim2) c.mismatch("two different dimensions are needed");
+  return d;
+}
+
+Value diag(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  Diagonal d{c.integer("diagonal"), 0, 1};
+  if (x->rank() == 1) return d.embed(c.onnx, x);
+  if (x->rank() != 2) c.mismatch("a vector or matrix is needed");
+  return d.take(c.onnx, x);
+}
+
+// ---- blocks of an image -------------------------------------------------------------------------------------------
+
+Value pixel_shuffle(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  int64_t r = c.integer("upscale_factor"), rank = rank_of(x);
+  if (rank < 3) c.mismatch("at least 3 dimensions are needed");
+  Shape batch(x->shape.begin(), x->shape.end() - 3), image(x->shape.end() - 3, x->shape.end());
+  if (!c.sym.divide_exactly(image[0], c.sym.constant(r * r)))
+    c.mismatch(fmt::format("{} channels do not divide by {}", image[0].str(), r * r));
+  Shape flat{c.sym.product(batch), image[0], image[1], image[2]};
+  OnnxValue* y = c.onnx.op("DepthToSpace", {c.onnx.reshape(x, flat)}, {{"blocksize", r}, {"mode", std::string("CRD")}});
+  batch.insert(batch.end(), y->shape.begin() + 1, y->shape.end());
+  return c.onnx.reshape(y, batch);
+}
+
+Value pixel_unshuffle(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  int64_t r = c.integer("downscale_factor"), rank = rank_of(x);
+  if (rank < 3) c.mismatch("at least 3 dimensions are needed");
+  Dim factor = c.sym.constant(r);
+  Shape split(x->shape.begin(), x->shape.end() - 2), to(x->shape.begin(), x->shape.end() - 3);
+  to.push_back(c.sym.mul(at(x->shape, rank - 3), c.sym.constant(r * r)));
+  for (int64_t d : {rank - 2, rank - 1}) {
+    Dim small = c.sym.divide_exactly(at(x->shape, d), factor).value_or(c.sym.floor_div(at(x->shape, d), factor));
+    split.insert(split.end(), {small, factor});
+    to.push_back(small);
+  }
+  OnnxValue* y = c.onnx.reshape(x, split);
+  std::vector<int64_t> perm = in_order(y);
+  size_t n = perm.size();
+  // [..., C, h, r, w, r] to [..., C, r, r, h, w]
+  std::vector<int64_t> last{rank - 1, rank + 1, rank - 2, rank};
+  std::copy(last.begin(), last.end(), perm.begin() + static_cast<std::ptrdiff_t>(n - 4));
+  return c.onnx.reshape(c.onnx.transpose(y, perm), to);
+}
+
+Value channel_shuffle(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  if (x->rank() < 3) c.mismatch("at least 3 dimensions are needed");
+  Dim groups = c.size("groups");
+  std::optional<Dim> each = c.sym.divide_exactly(x->shape[1], groups);
+  if (!each) c.mismatch(fmt::format("{} channels do not divide into {} groups", x->shape[1].str(), groups.str()));
+  Shape split = x->shape;
+  split[1] = *each;
+  split.insert(split.begin() + 1, groups);
+  return c.onnx.reshape(c.onnx.swap_dims(c.onnx.reshape(x, split), 1, 2), x->shape);
+}
+
+}  // namespace
+
+void register_shape(eval::Registry& ops) {
+  auto each = [&](std::initializer_list<const char*> schemas, eval::RuleFunction rule) {
+    for (const char* s : schemas) ops.add(s, rule);
+  };
+
+  // ---- the same elements under other sizes
+  each({"aten::view(Tensor(a) self, int[] size) -> Tensor(a)", "aten::_unsafe_view(Tensor self, int[] size) -> Tensor",
+        "aten::_reshape_alias(Tensor(a) self, int[] size, int[] stride) -> Tensor(a)"},
+       [](Call& c) {
+         return reshaped(c, without_minus_one(c, c.sizes("size"), c.onnx.numel(c.tensor("self")->shape)));
+       });
+  ops.add("aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", [](Call& c) -> Value {
+    if (c.maybe_dtype("dtype") == c.tensor("self")->dtype) return reshaped(c, c.tensor("self")->shape);
+    c.unsupported("ONNX cannot take the bytes of one type for another");
+  });
+  ops.add("aten::reshape(Tensor(a) self, int[] shape) -> Tensor(a)", [](Call& c) {
+    return reshaped_or_copied(c, without_minus_one(c, c.sizes("shape"), c.onnx.numel(c.tensor("self")->shape)));
+  });
+  ops.add("aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+          [](Call& c) { return reshaped(c, c.tensor("other")->shape); });
+  ops.add("aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+          [](Call& c) { return reshaped_or_copied(c, c.tensor("other")->shape); });
+  ops.add("aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", [](Call& c) {
+    const Shape from = c.tensor("self")->shape;
+    return reshaped_or_copied(c, flattened(c, from, c.dim("start_dim", from.size()), c.dim("end_dim", from.size())));
+  });
+  ops.add("aten::ravel(Tensor(a) self) -> Tensor(a)",
+          [](Call& c) { return reshaped_or_copied(c, {c.onnx.numel(c.tensor("self")->shape)}); });
+  ops.add("aten::unflatten.int(Tensor(a) self, int dim, int[] sizes) -> Tensor(a)", unflatten);
+  ops.add("aten::squeeze(Tensor(a) self) -> Tensor(a)", squeeze_all);
+  each({"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
+        "aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"},
+       [](Call& c) { return squeezed(c, c.dims("dim", c.tensor("self")->rank())); });
+  ops.add("aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", [](Call& c) {
+    Shape to = c.tensor("self")->shape;
+    to.insert(to.begin() + c.new_dim("dim", to.size()), c.sym.constant(1));
+    return reshaped(c, to);
+  });
+  for (size_t n : {1, 2, 3}) {
+    ops.add(fmt::format("aten::atleast_{}d(Tensor self) -> Tensor", n),
+            [n](Call& c) { return reshaped(c, at_least(c.sym, c.tensor("self")->shape, n)); });
+    ops.add(fmt::format("aten::atleast_{}d.Sequence(Tensor[] tensors) -> Tensor[]", n), [n](Call& c) {
+      std::vector<OnnxValue*> out;
+      for (OnnxValue* v : c.tensors("tensors")) out.push_back(c.onnx.reshape(v, at_least(c.sym, v->shape, n)));
+      return Value::list(out);
+    });
+  }
+
+  // ---- another order of dimensions
+  ops.add("aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+          [](Call& c) { return swap_named(c, "dim0", "dim1"); });
+  ops.add("aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+          [](Call& c) { return swap_named(c, "dim0", "dim1"); });
+  ops.add("aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
+          [](Call& c) { return swap_named(c, "axis0", "axis1"); });
+  ops.add("aten::t(Tensor(a) self) -> Tensor(a)", [](Call& c) {
+    size_t rank = c.tensor("self")->rank();
+    if (rank > 2) c.mismatch(fmt::format("a tensor of {} dimensions is not a matrix", rank));
+    return swapped(c, 0, rank == 2 ? 1 : 0);
+  });
+  ops.add("aten::numpy_T(Tensor(a) self) -> Tensor(a)", [](Call& c) {
+    std::vector<int64_t> perm = in_order(c.tensor("self"));
+    std::reverse(perm.begin(), perm.end());
+    return permuted(c, perm);
+  });
+  each({"aten::mT(Tensor(a) self) -> Tensor(a)", "aten::mH(Tensor(a) self) -> Tensor(a)",
+        "aten::matrix_H(Tensor(a) self) -> Tensor(a)", "aten::adjoint(Tensor(a) self) -> Tensor(a)"},
+       swap_last_two);
+  ops.add("aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)", [](Call& c) {
+    size_t rank = c.tensor("self")->rank();
+    std::vector<int64_t> perm = c.dims("dims", rank);
+    if (perm.size() != rank) c.mismatch(fmt::format("{} dimensions are given for a tensor of {}", perm.size(), rank));
+    return permuted(c, perm);
+  });
+  each({"aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
+        "aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
+        "aten::moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
+        "aten::moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"},
+       moved);
+
+  // ---- more elements
+  ops.add("aten::expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)",
+          [](Call& c) { return expanded(c, c.sizes("size")); });
+  ops.add("aten::broadcast_to(Tensor(a) self, int[] size) -> Tensor(a)",
+          [](Call& c) { return expanded(c, c.sizes("size")); });
+  ops.add("aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+          [](Call& c) { return expanded(c, c.tensor("other")->shape); });
+  ops.add("aten::repeat(Tensor self, int[] repeats) -> Tensor",
+          [](Call& c) -> Value { return repeated(c, c.tensor("self"), c.sizes("repeats")); });
+  ops.add("aten::tile(Tensor self, int[] dims) -> Tensor", [](Call& c) -> Value {
+    std::vector<Dim> repeats = c.sizes("dims");
+    size_t rank = c.tensor("self")->rank();
+    if (repeats.size() < rank) repeats.insert(repeats.begin(), rank - repeats.size(), c.sym.constant(1));
+    return repeated(c, c.tensor("self"), repeats);
+  });
+  ops.add(
+      "aten::repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor",
+      [](Call& c) { return repeat_interleave(c, c.size("repeats")); });
+  ops.add(
+      "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> "
+      "Tensor",
+      repeat_interleave_by_tensor);
+  ops.add("aten::repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor", [](Call& c) -> Value {
+    return c.onnx.cast(repeated_positions(c, c.tensor("repeats")), c.tensor("repeats")->dtype);
+  });
+  ops.add("aten::meshgrid(Tensor[] tensors) -> Tensor[]", [](Call& c) { return meshgrid(c, false); });
+  ops.add("aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]",
+          [](Call& c) { return meshgrid(c, c.text("indexing") == "xy"); });
+  ops.add("aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", broadcast_tensors);
+
+  // ---- parts
+  ops.add("aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", unbind);
+  each({"aten::split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]",
+        "aten::unsafe_split.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]"},
+       split_by_size);
+  ops.add("aten::split.sizes(Tensor(a -> *) self, int[] split_size, int dim=0) -> Tensor(a)[]",
+          [](Call& c) { return split_by_sizes(c, "split_size"); });
+  each({"aten::split(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]",
+        "aten::split_with_sizes(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]",
+        "aten::unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]"},
+       [](Call& c) { return split_by_sizes(c, "split_sizes"); });
+  each({"aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
+        "aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]"},
+       chunk);
+  ops.add("aten::tensor_split.sections(Tensor(a -> *) self, int sections, int dim=0) -> Tensor(a)[]",
+          [](Call& c) { return split_into(c, c.dim("dim", c.tensor("self")->rank()), c.integer("sections"), false); });
+  ops.add("aten::tensor_split.indices(Tensor(a -> *) self, int[] indices, int dim=0) -> Tensor(a)[]",
+          [](Call& c) { return split_at(c, c.dim("dim", c.tensor("self")->rank()), c.sizes("indices")); });
+  ops.add(
+      "aten::tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int "
+      "dim=0) "
+      "-> Tensor(a)[]",
+      tensor_split);
+  for (auto [letter, axis] : {std::pair{'v', 0}, {'h', 1}, {'d', 2}}) {
+    ops.add(fmt::format("aten::{}split.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", letter),
+            [axis](Call& c) { return split_into(c, split_axis(c, axis), c.integer("sections"), true); });
+    ops.add(fmt::format("aten::{}split.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", letter),
+            [axis](Call& c) { return split_at(c, split_axis(c, axis), c.sizes("indices")); });
+  }
+  ops.add("aten::narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)",
+          [](Call& c) { return narrow(c, c.size("start")); });
+  ops.add("aten::narrow_copy(Tensor self, int dim, int start, int length) -> Tensor",
+          [](Call& c) -> Value { return c.as_tensor(narrow(c, c.size("start"))); });
+  ops.add("aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, int length) -> Tensor(a)",
+          [](Call& c) { return narrow(c, c.onnx.symbol_of(c.tensor("start"), "start")); });
+  ops.add("aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", unfold);
+  ops.add("aten::as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)",
+          as_strided);
+  ops.add("aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
+          [](Call& c) { return part_view(c, diagonal_of(c, c.tensor("self")->rank())); });
+  ops.add("aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
+          [](Call& c) { return part_view(c, diagonal_of(c, c.tensor("A")->rank()), "A"); });
+  ops.add("aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", [](Call& c) -> Value {
+    return diagonal_of(c, c.tensor("self")->rank() + 1).embed(c.onnx, c.tensor("self"));
+  });
+  ops.add("aten::diag(Tensor self, int diagonal=0) -> Tensor", diag);
+
+  // ---- blocks of an image
+  ops.add("aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", pixel_shuffle);
+  ops.add("aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", pixel_unshuffle);
+  each({"aten::channel_shuffle(Tensor self, int groups) -> Tensor",
+        "aten::native_channel_shuffle(Tensor self, int groups) -> Tensor"},
+       channel_shuffle);
+}
+
+}  // namespace lithify::ops

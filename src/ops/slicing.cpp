@@ -1,0 +1,272 @@
+#include "ops/slicing.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+namespace lithify::ops {
+namespace {
+
+using onnx::Builder;
+using onnx::Dim;
+using onnx::Shape;
+using OnnxValue = onnx::Value;
+
+constexpr int64_t to_the_end = std::numeric_limits<int64_t>::max();
+// Constants that only replace a few nodes stay below this many elements.
+constexpr int64_t constant_limit = 1 << 14;
+
+// One number that fills the tensor, or what was expanded to it; else the value itself. It broadcasts to the value.
+OnnxValue* before_expansion(Builder& b, OnnxValue* v) {
+  if (v->producer && v->producer->op_type == "Expand") return v->producer->inputs[0];
+  if (!v->is_constant() || v->constant->numel() < 2 || v->constant->numel() > constant_limit || !v->constant->view())
+    return v;
+  std::vector<std::byte> bytes = v->constant->view()->dense_bytes();
+  size_t each = byte_size(v->dtype);
+  for (size_t i = each; i < bytes.size(); ++i)
+    if (bytes[i] != bytes[i - each]) return v;
+  bytes.resize(each);
+  return b.constant(TensorView::dense(v->dtype, {}, std::move(bytes)));
+}
+
+// The size of v at a dimension counted from the end, as broadcasting sees it.
+bool is_one_from_end(const OnnxValue* v, size_t from_end) {
+  return v->rank() < from_end || v->shape[v->rank() - from_end].is(1);
+}
+
+// True at the positions of one axis, to be broadcast over the others.
+OnnxValue* axis_mask(Builder& b, int64_t size, const std::vector<int64_t>& positions, size_t axes_after) {
+  std::vector<bool> mask(static_cast<size_t>(size));
+  for (int64_t p : positions) mask[static_cast<size_t>(p)] = true;
+  std::vector<int64_t> sizes(axes_after + 1, 1);
+  sizes[0] = size;
+  return bools(b, mask, sizes);
+}
+
+// Positions that are known, of an axis whose size is known.
+OnnxValue* put_known(Builder& b, OnnxValue* x, OnnxValue* changed, int64_t axis,
+                     const std::vector<int64_t>& positions) {
+  size_t at = static_cast<size_t>(axis), from_end = x->rank() - at;
+  int64_t size = *x->shape[at].constant();
+  if (OnnxValue* source = before_expansion(b, changed); is_one_from_end(source, from_end))
+    return b.where(axis_mask(b, size, positions, from_end - 1), source, x);
+  int64_t count = static_cast<int64_t>(positions.size());
+  if (axis == 0 && count <= constant_limit) return b.op("ScatterND", {x, int_array(b, positions, {count, 1}), changed});
+  if (positions.back() - positions.front() == count - 1) {
+    std::vector<Dim> lengths{b.dim(positions.front()), b.dim(count), b.dim(size - positions.back() - 1)};
+    size_t index = 1;
+    if (lengths[2].is(0)) lengths.pop_back();
+    if (lengths[0].is(0)) lengths.erase(lengths.begin()), index = 0;
+    if (lengths.size() == 3) return Piece{axis, lengths, index}.put(b, x, changed);
+    return index == 0 ? b.concat({changed, b.slice(x, axis, b.dim(count), b.dim(to_the_end))}, axis)
+                      : b.concat({b.slice(x, axis, b.dim(0), lengths[0]), changed}, axis);
+  }
+  std::vector<int64_t> order(static_cast<size_t>(size));
+  std::iota(order.begin(), order.end(), 0);
+  for (int64_t i = 0; i < count; ++i) order[static_cast<size_t>(positions[static_cast<size_t>(i)])] = size + i;
+  return b.gather(b.concat({x, changed}, axis), b.ints(order), axis);
+}
+
+}  // namespace
+
+Dim from_the_end(sym::Context& sym, Dim bound, Dim size) {
+  std::optional<int64_t> back = sym.sub(size, bound).constant();
+  bool exact = back && *back > 0 && !bound.is_constant() && *back <= 2 * size.lower().value_or(0);
+  return exact ? sym.constant(-*back) : bound;
+}
+
+Dim clamped_bound(sym::Context& sym, Dim bound, Dim size) {
+  Dim zero = sym.constant(0);
+  if (bound == size || bound.is(to_the_end)) return size;
+  if (bound.is(std::numeric_limits<int64_t>::min())) return zero;
+  if (bound.lower().value_or(-1) >= 0) return bound.is_constant() ? sym.min(bound, size) : bound;
+  if (bound.upper().value_or(0) < 0) return sym.max(sym.add(size, bound), zero);
+  // Of unknown sign: the size is added where max(min(bound, 0), -1) is -1.
+  Dim below = sym.max(sym.min(bound, zero), sym.constant(-1));
+  return sym.max(sym.sub(bound, sym.mul(size, below)), zero);
+}
+
+Slice python_slice(sym::Context& sym, int64_t axis, Dim size, Dim start, Dim end, int64_t step) {
+  Slice s{axis, from_the_end(sym, start, size), from_the_end(sym, end, size), step};
+  if (s.start.is_constant() && s.end.is_constant()) return s;
+  Dim count = sym.sub(clamped_bound(sym, s.end, size), clamped_bound(sym, s.start, size));
+  s.length = sym.ceil_div(sym.max(count, sym.constant(0)), sym.constant(step));
+  return s;
+}
+
+OnnxValue* Slice::take(Builder& b, OnnxValue* x) const {
+  OnnxValue* out = b.slice(x, axis, start, end, step);
+  if (length && out != x && out->kind == OnnxValue::Kind::Output) out->shape[static_cast<size_t>(axis)] = length;
+  return out;
+}
+
+OnnxValue* Slice::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
+  Dim size = x->shape[static_cast<size_t>(axis)];
+  Dim first = clamped_bound(b.sym, start, size);
+  Dim last = b.sym.max(first, clamped_bound(b.sym, end, size));
+  if (first.is(0) && last == size && step == 1) return changed;
+  if (size.is_constant() && first.is_constant() && last.is_constant()) {
+    std::vector<int64_t> positions;
+    for (int64_t i = *first.constant(); i < *last.constant(); i += step) positions.push_back(i);
+    return positions.empty() ? x : put_known(b, x, changed, axis, positions);
+  }
+  if (step != 1) {
+    Shape index_shape(x->rank(), b.dim(1));
+    Dim count = b.sym.ceil_div(b.sym.sub(last, first), b.dim(step));
+    index_shape[static_cast<size_t>(axis)] = count;
+    OnnxValue* index = b.reshape(range(b, first, b.dim(step), count), index_shape);
+    return b.op("ScatterElements", {x, b.expand(index, changed->shape), changed}, {{"axis", axis}});
+  }
+  // Constants need no arithmetic at run time, so they are used as they were given.
+  onnx::Inputs parts;
+  if (!first.is(0)) parts.push_back(b.slice(x, axis, b.dim(0), start.is_constant() ? start : first));
+  parts.push_back(changed);
+  bool in_order = b.sym.less_equal(first, clamped_bound(b.sym, end, size)) == true;
+  if (last != size) parts.push_back(b.slice(x, axis, in_order && end.is_constant() ? end : last, b.dim(to_the_end)));
+  OnnxValue* out = b.concat(parts, axis);
+  if (out->kind == OnnxValue::Kind::Output) out->shape = x->shape;
+  return out;
+}
+
+OnnxValue* Select::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
+  size_t at = static_cast<size_t>(axis);
+  Dim size = x->shape[at];
+  if (size.is(1)) return b.unsqueeze(changed, {axis});
+  Dim position = index;
+  if (index.is_constant() && *index.constant() < 0 && size.is_constant()) position = b.sym.add(size, index);
+  OnnxValue* source = before_expansion(b, changed);
+  size_t after = x->rank() - at - 1;
+  if (size.is_constant() && position.is_constant() && (axis != 0 || source != changed)) {
+    if (source->rank() > after) source = b.unsqueeze(source, {static_cast<int64_t>(source->rank() - after)});
+    return b.where(axis_mask(b, *size.constant(), {*position.constant()}, after), source, x);
+  }
+  if (axis == 0) return b.op("ScatterND", {x, b.symbolic(std::span<const Dim>(&position, 1)), changed});
+  Dim next = position.is(-1) ? b.dim(to_the_end) : b.sym.add(position, b.dim(1));
+  return Slice{axis, position, next}.put(b, x, b.unsqueeze(changed, {axis}));
+}
+
+OnnxValue* Piece::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
+  std::vector<OnnxValue*> parts = b.split(x, lengths, axis);
+  parts[index] = changed;
+  return b.concat(parts, axis);
+}
+
+OnnxValue* Diagonal::take(Builder& b, OnnxValue* x) const {
+  std::vector<int64_t> perm;
+  Shape flat;
+  for (size_t i = 0; i < x->rank(); ++i) {
+    int64_t d = static_cast<int64_t>(i);
+    if (d == dim1 || d == dim2) continue;
+    perm.push_back(d);
+    flat.push_back(x->shape[i]);
+  }
+  perm.insert(perm.end(), {dim1, dim2});
+  Dim rows = x->shape[static_cast<size_t>(dim1)], columns = x->shape[static_cast<size_t>(dim2)];
+  flat.push_back(b.sym.mul(rows, columns));
+  OnnxValue* y = b.reshape(b.transpose(x, perm), flat);
+
+  sym::Context& sym = b.sym;
+  Dim shifted_rows = offset < 0 ? sym.add(rows, b.dim(offset)) : rows;
+  Dim shifted_columns = offset > 0 ? sym.sub(columns, b.dim(offset)) : columns;
+  Dim length = sym.max(sym.min(shifted_rows, shifted_columns), b.dim(0));
+  Dim start = offset >= 0 ? b.dim(offset) : sym.mul(b.dim(-offset), columns);
+  Dim stride = sym.add(columns, b.dim(1));
+  int64_t last = static_cast<int64_t>(flat.size()) - 1;
+  if (length.is(0)) return b.slice(y, last, b.dim(0), b.dim(0));
+  if (!length.is_constant() || !stride.is_constant() || !start.is_constant())
+    return b.gather(y, range(b, start, stride, length), last);
+  Dim end = sym.add(start, sym.add(sym.mul(sym.sub(length, b.dim(1)), stride), b.dim(1)));
+  return Slice{last, start, end, *stride.constant(), length}.take(b, y);
+}
+
+// `values` has the diagonal as its last dimension. Where the diagonal is not, `elsewhere` is taken.
+OnnxValue* Diagonal::merge(Builder& b, OnnxValue* values, Dim rows, Dim columns, size_t rank,
+                           OnnxValue* elsewhere) const {
+  int64_t before = offset < 0 ? -offset : 0;
+  Dim after = b.sym.sub(b.sym.sub(rows, values->shape.back()), b.dim(before));
+  std::vector<std::pair<Dim, Dim>> pads(values->rank(), {b.dim(0), b.dim(0)});
+  pads.back() = {b.dim(before), after};
+  OnnxValue* column = b.pad(values, pads, "constant");
+  column = b.unsqueeze(column, {static_cast<int64_t>(column->rank())});
+  std::vector<int64_t> perm;
+  for (int64_t d = 0; d < static_cast<int64_t>(rank); ++d)
+    if (d != dim1 && d != dim2) perm.push_back(d);
+  perm.insert(perm.end(), {dim1, dim2});
+  column = b.transpose(column, inverse_permutation(perm));
+
+  bool in_order = dim1 < dim2;
+  Dim upper = in_order ? rows : columns, lower = in_order ? columns : rows;
+  int64_t shift = in_order ? offset : -offset;
+  size_t high = static_cast<size_t>(std::min(dim1, dim2)), low = static_cast<size_t>(std::max(dim1, dim2));
+  Shape upper_shape(rank - high, b.dim(1)), lower_shape(rank - low, b.dim(1));
+  upper_shape[0] = upper;
+  lower_shape[0] = lower;
+  OnnxValue* mask = nullptr;
+  if (upper.is_constant() && lower.is_constant() && *upper.constant() * *lower.constant() <= constant_limit) {
+    std::vector<int64_t> sizes(rank - high, 1);
+    sizes[0] = *upper.constant();
+    sizes[low - high] = *lower.constant();
+    std::vector<bool> on;
+    for (int64_t i = 0; i < *upper.constant(); ++i)
+      for (int64_t j = 0; j < *lower.constant(); ++j) on.push_back(j - i == shift);
+    mask = bools(b, on, sizes);
+  } else {
+    OnnxValue* i = b.reshape(range(b, b.dim(shift), b.dim(1), upper), upper_shape);
+    mask = b.op("Equal", {i, b.reshape(range(b, b.dim(0), b.dim(1), lower), lower_shape)});
+  }
+  return b.where(mask, column, elsewhere);
+}
+
+OnnxValue* Diagonal::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
+  return merge(b, changed, x->shape[static_cast<size_t>(dim1)], x->shape[static_cast<size_t>(dim2)], x->rank(), x);
+}
+
+OnnxValue* Diagonal::embed(Builder& b, OnnxValue* values) const {
+  Dim size = b.sym.add(values->shape.back(), b.dim(offset < 0 ? -offset : offset));
+  return merge(b, values, size, size, values->rank() + 1, b.scalar_int(values->dtype, 0));
+}
+
+OnnxValue* range(Builder& b, Dim start, Dim step, Dim length) {
+  Dim end = b.sym.add(start, b.sym.mul(step, length));
+  OnnxValue* out = b.op("Range", {b.symbolic(start), b.symbolic(end), b.symbolic(step)});
+  if (out->kind == OnnxValue::Kind::Output) out->shape = {length};
+  return out;
+}
+
+OnnxValue* bools(Builder& b, const std::vector<bool>& values, std::vector<int64_t> sizes) {
+  std::vector<std::byte> bytes;
+  for (bool v : values) bytes.push_back(std::byte{v});
+  return b.constant(TensorView::dense(DType::Bool, std::move(sizes), std::move(bytes)));
+}
+
+OnnxValue* int_array(Builder& b, const std::vector<int64_t>& values, std::vector<int64_t> sizes) {
+  std::vector<std::byte> bytes(values.size() * sizeof(int64_t));
+  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  return b.constant(TensorView::dense(DType::Int64, std::move(sizes), std::move(bytes)));
+}
+
+Shape at_least(sym::Context& sym, Shape shape, size_t rank) {
+  Dim one = sym.constant(1);
+  if (shape.empty()) shape.push_back(one);
+  if (shape.size() == 1 && rank >= 2) shape.insert(shape.begin(), one);
+  if (shape.size() == 2 && rank >= 3) shape.push_back(one);
+  return shape;
+}
+
+std::vector<int64_t> inverse_permutation(const std::vector<int64_t>& perm) {
+  std::vector<int64_t> out(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) out[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  return out;
+}
+
+std::optional<std::vector<int64_t>> known(std::span<const Dim> dims) {
+  std::vector<int64_t> out;
+  for (Dim d : dims) {
+    if (!d.is_constant()) return std::nullopt;
+    out.push_back(*d.constant());
+  }
+  return out;
+}
+
+}  // namespace lithify::ops
