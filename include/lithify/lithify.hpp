@@ -1,0 +1,125 @@
+// The public C++ API of Lithify: from a PyTorch model file to an ONNX model file.
+//
+//   lithify::ExportOptions options;
+//   options.dynamic_axes = {{"x", {{0, "batch"}}}};
+//   lithify::ExportResult result = lithify::export_file("model.pt", "model.onnx", options);
+//
+// Failure is an ExportError with all diagnostics.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lithify {
+
+/// One thing that is wrong or worth knowing.
+struct Message {
+  std::string code;      ///< "LTH040"; stable
+  std::string severity;  ///< "error", "warning", "note"
+  std::string subject;   ///< the operator or record that it is about; may be empty
+  std::string text;      ///< one sentence
+  std::string file;      ///< place in the user's Python source; may be empty
+  int line = 0;
+  std::string function;
+  std::string hint;    ///< what to do next; may be empty
+  std::string pretty;  ///< all of it, for people
+};
+
+class ExportError : public std::runtime_error {
+ public:
+  explicit ExportError(std::vector<Message> all)
+      : std::runtime_error(all.empty() ? "export failed" : all.front().pretty), messages(std::move(all)) {}
+  std::vector<Message> messages;
+};
+
+constexpr int lowest_opset = 11;
+constexpr int highest_opset = 23;
+constexpr int default_opset = 18;
+
+struct ExportOptions {
+  int opset = default_opset;
+  /// What the file does not say about its inputs, or something else than it says: "x:float32[batch,3,224,224]". A size
+  /// is a number, a name (then it is dynamic), or "name=2", which gives the size in the sample as well.
+  std::vector<std::string> inputs;
+  /// Dynamic dimensions: name of an input or output, axis, name of the dimension. Equal names are equal sizes.
+  std::map<std::string, std::map<int64_t, std::string>> dynamic_axes;
+  std::vector<std::string> input_names;   ///< instead of forward's argument names, in order
+  std::vector<std::string> output_names;  ///< in order
+  enum class ExternalData { Auto, Always, Never };
+  ExternalData external_data = ExternalData::Auto;
+  std::function<void(uint64_t done, uint64_t total)> progress;  ///< bytes written
+};
+
+/// An input or output of the model.
+struct ValueInfo {
+  std::string name;
+  std::string dtype;               ///< "float32"; empty when it is not known
+  std::vector<std::string> shape;  ///< numbers and formulas
+  bool rank_known = true;
+  std::string str() const;  ///< "x: float32[batch, 10]"
+};
+
+struct ExportResult {
+  std::vector<ValueInfo> inputs;
+  std::vector<ValueInfo> outputs;
+  std::vector<std::pair<std::string, int>> nodes;  ///< operator and count, most frequent first
+  int opset = 0;
+  uint64_t weights = 0;       ///< number of initializers
+  uint64_t weight_bytes = 0;  ///< of them
+  uint64_t file_bytes = 0;
+  std::string external_file;
+  std::vector<std::pair<std::string, double>> seconds;  ///< per stage
+  std::vector<Message> messages;                        ///< warnings and notes
+  std::string graph_text;                               ///< one line a node
+};
+
+/// Writes `out`, or throws ExportError and leaves nothing behind.
+ExportResult export_file(const std::string& model, const std::string& out, const ExportOptions& options = {});
+
+/// One operator of a program, as `check` sees it.
+struct OperatorStatus {
+  std::string name;
+  int count = 0;
+  bool supported = true;
+  int since = 0;  ///< lowest opset in which it can be exported
+};
+
+struct CheckResult {
+  bool exportable = false;
+  std::vector<OperatorStatus> operators;
+  std::vector<Message> messages;
+};
+
+/// Whether the model can be exported, with every reason why not. Throws ExportError only for files that cannot be read.
+CheckResult check_file(const std::string& model, const ExportOptions& options = {});
+
+struct InspectResult {
+  std::string kind;  ///< "TorchScript"
+  int64_t file_version = 0;
+  std::vector<ValueInfo> inputs;
+  std::string returns;                                 ///< forward's declared type
+  std::vector<std::pair<std::string, int>> operators;  ///< as written in the code, most frequent first
+  uint64_t weights = 0;
+  uint64_t weight_bytes = 0;
+  std::string code;
+};
+
+InspectResult inspect_file(const std::string& model);
+
+/// One operator that can be exported.
+struct SupportedOperator {
+  std::string name;
+  std::vector<std::string> schemas;
+  int since = 0;
+};
+
+std::vector<SupportedOperator> supported_operators();
+
+const char* version();
+
+}  // namespace lithify

@@ -1,0 +1,277 @@
+// The command line: export, inspect, check, ops.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/json.hpp"
+#include "lithify/lithify.hpp"
+
+namespace {
+
+using namespace lithify;
+using cli::Json;
+
+struct Arguments {
+  std::string model;
+  std::string out;
+  ExportOptions options;
+  std::vector<std::string> dynamic;
+  std::string external = "auto";
+  bool verbose = false;
+  bool quiet = false;
+  bool json = false;
+  bool code = false;
+};
+
+class BadArgument : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// 'x:0=batch,1=seq'
+void parse_dynamic(const std::string& text, ExportOptions& options) {
+  auto bad = [&] { throw BadArgument(fmt::format("--dynamic '{}' is not of the form 'x:0=batch,1=seq'", text)); };
+  size_t colon = text.find(':');
+  if (colon == std::string::npos || colon == 0) bad();
+  auto& axes = options.dynamic_axes[text.substr(0, colon)];
+  std::string rest = text.substr(colon + 1);
+  for (size_t at = 0; at <= rest.size();) {
+    size_t comma = std::min(rest.find(',', at), rest.size());
+    std::string item = rest.substr(at, comma - at);
+    size_t eq = item.find('=');
+    if (eq == std::string::npos || eq == 0 || eq + 1 == item.size()) bad();
+    size_t used = 0;
+    int64_t axis = 0;
+    try {
+      axis = std::stoll(item.substr(0, eq), &used);
+    } catch (const std::exception&) {
+      bad();
+    }
+    if (used != eq) bad();
+    axes[axis] = item.substr(eq + 1);
+    at = comma + 1;
+  }
+}
+
+std::string size_text(uint64_t bytes) {
+  if (bytes >= 1'000'000'000) return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9);
+  if (bytes >= 1'000'000) return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+  if (bytes >= 1'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
+  return fmt::format("{} bytes", bytes);
+}
+
+void print_values(const char* title, const std::vector<ValueInfo>& values) {
+  for (const ValueInfo& v : values) fmt::print("  {:<8} {}\n", title, v.str());
+}
+
+int total(const std::vector<std::pair<std::string, int>>& counts) {
+  int n = 0;
+  for (auto& [name, count] : counts) n += count;
+  return n;
+}
+
+std::string listed(const std::vector<std::pair<std::string, int>>& counts, size_t most) {
+  std::string out;
+  for (size_t i = 0; i < counts.size() && i < most; ++i)
+    out += fmt::format("{}{} {}", i ? ", " : "", counts[i].second, counts[i].first);
+  if (counts.size() > most) out += fmt::format(", and {} more kinds", counts.size() - most);
+  return out;
+}
+
+// Each message once to the error stream; of many about one operator, the first, with the number of places.
+void print_messages(const std::vector<Message>& messages) {
+  for (const Message& m : messages) fmt::print(stderr, "{}\n", m.pretty);
+}
+
+void write_message(Json& j, const Message& m) {
+  j.open('{').field("code", m.code).field("severity", m.severity).field("subject", m.subject).field("text", m.text);
+  j.field("file", m.file).field("line", m.line).field("function", m.function).field("hint", m.hint).close('}');
+}
+
+void write_value(Json& j, const ValueInfo& v) {
+  j.open('{').field("name", v.name).field("dtype", v.dtype).field("rank_known", v.rank_known).key("shape").open('[');
+  for (const std::string& s : v.shape) j.value(s);
+  j.close(']').close('}');
+}
+
+int run_export(Arguments& a) {
+  a.options.external_data = a.external == "always"  ? ExportOptions::ExternalData::Always
+                            : a.external == "never" ? ExportOptions::ExternalData::Never
+                                                    : ExportOptions::ExternalData::Auto;
+  bool bar = !a.quiet && isatty(STDERR_FILENO);
+  if (bar) {
+    a.options.progress = [last = -1](uint64_t done, uint64_t all) mutable {
+      if (all < 64'000'000) return;
+      int percent = static_cast<int>(done * 100 / all);
+      if (percent == last) return;
+      last = percent;
+      fmt::print(stderr, "\r  writing [{:<40}] {:3}% of {}{}", std::string(static_cast<size_t>(percent) * 2 / 5, '#'),
+                 percent, size_text(all), done == all ? "\n" : "");
+      std::fflush(stderr);
+    };
+  }
+  ExportResult r = export_file(a.model, a.out, a.options);
+  print_messages(r.messages);
+  if (a.quiet) return 0;
+  fmt::print("{} -> {} (opset {})\n", a.model, a.out, r.opset);
+  print_values("input", r.inputs);
+  print_values("output", r.outputs);
+  fmt::print("  {:<8} {}: {}\n", "nodes", total(r.nodes), listed(r.nodes, a.verbose ? r.nodes.size() : 8));
+  fmt::print("  {:<8} {} tensors, {}\n", "weights", r.weights, size_text(r.weight_bytes));
+  std::string seconds;
+  double all = 0;
+  for (auto& [stage, s] : r.seconds) {
+    seconds += fmt::format("{}{} {:.3f}", seconds.empty() ? "" : ", ", stage, s);
+    all += s;
+  }
+  fmt::print("  {:<8} {:.3f} ({})\n", "seconds", all, seconds);
+  if (!r.external_file.empty()) fmt::print("  {:<8} {}\n", "data", r.external_file);
+  if (a.verbose) fmt::print("\n{}", r.graph_text);
+  return 0;
+}
+
+int run_inspect(const Arguments& a) {
+  InspectResult r = inspect_file(a.model);
+  if (a.json) {
+    Json j;
+    j.open('{').field("kind", r.kind).field("file_version", r.file_version).field("returns", r.returns);
+    j.key("inputs").open('[');
+    for (const ValueInfo& v : r.inputs) write_value(j, v);
+    j.close(']').key("operators").open('{');
+    for (auto& [name, count] : r.operators) j.field(name, count);
+    j.close('}').field("weights", r.weights).field("weight_bytes", r.weight_bytes);
+    if (a.code) j.field("code", r.code);
+    j.close('}');
+    fmt::print("{}\n", j.text());
+    return 0;
+  }
+  fmt::print("{}: {}, file version {}\n", a.model, r.kind, r.file_version);
+  print_values("input", r.inputs);
+  fmt::print("  {:<8} {}\n", "returns", r.returns);
+  fmt::print("  {:<8} {} tensors, {}\n", "weights", r.weights, size_text(r.weight_bytes));
+  fmt::print("  operators, as they stand in the code:\n");
+  for (auto& [name, count] : r.operators) fmt::print("    {:5} {}\n", count, name);
+  if (a.code) fmt::print("\n{}", r.code);
+  return 0;
+}
+
+int run_check(const Arguments& a) {
+  CheckResult r = check_file(a.model, a.options);
+  if (a.json) {
+    Json j;
+    j.open('{').field("exportable", r.exportable).field("opset", a.options.opset).key("operators").open('[');
+    for (const OperatorStatus& o : r.operators)
+      j.open('{')
+          .field("name", o.name)
+          .field("count", o.count)
+          .field("supported", o.supported)
+          .field("since", o.since)
+          .close('}');
+    j.close(']').key("messages").open('[');
+    for (const Message& m : r.messages) write_message(j, m);
+    j.close(']').close('}');
+    fmt::print("{}\n", j.text());
+    return r.exportable ? 0 : 1;
+  }
+  if (!r.operators.empty()) fmt::print("{:<44} {:>6}  {}\n", "operator", "count", "status");
+  for (const OperatorStatus& o : r.operators)
+    fmt::print("{:<44} {:>6}  {}\n", o.name, o.count,
+               o.supported ? fmt::format("opset {} and later", o.since) : "cannot be exported");
+  if (!r.messages.empty()) fmt::print("\n");
+  for (const Message& m : r.messages) fmt::print("{}\n", m.pretty);
+  fmt::print("\n{} {} be exported to opset {}\n", a.model, r.exportable ? "can" : "cannot", a.options.opset);
+  return r.exportable ? 0 : 1;
+}
+
+int run_ops(const Arguments& a) {
+  std::vector<SupportedOperator> all = supported_operators();
+  if (a.json) {
+    Json j;
+    j.open('[');
+    for (const SupportedOperator& o : all) {
+      j.open('{').field("name", o.name).field("since", o.since).key("schemas").open('[');
+      for (const std::string& s : o.schemas) j.value(s);
+      j.close(']').close('}');
+    }
+    j.close(']');
+    fmt::print("{}\n", j.text());
+    return 0;
+  }
+  for (const SupportedOperator& o : all) fmt::print("{:<44} opset {} and later\n", o.name, o.since);
+  fmt::print("{} operators\n", all.size());
+  return 0;
+}
+
+void add_model(CLI::App& command, Arguments& a) {
+  command.add_option("MODEL", a.model, "TorchScript file (torch.jit.save)")->required();
+}
+
+void add_conversion(CLI::App& command, Arguments& a) {
+  command.add_option("--opset", a.options.opset, fmt::format("ONNX opset, {} to {}", lowest_opset, highest_opset))
+      ->capture_default_str();
+  command
+      .add_option("--input", a.options.inputs,
+                  "type and sizes of an input: 'x:float32[batch,3,224,224]'; names are dynamic sizes, 'batch=2' gives "
+                  "the sample's")
+      ->allow_extra_args(false);
+  command.add_option("--dynamic", a.dynamic, "dynamic dimensions: 'x:0=batch,1=seq'")->allow_extra_args(false);
+  command.add_option("--input-names", a.options.input_names, "names of the inputs, in order")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command.add_option("--output-names", a.options.output_names, "names of the outputs, in order")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments a;
+  CLI::App app{"From a PyTorch model file to ONNX, without PyTorch", "lithify"};
+  app.set_version_flag("--version", std::string("lithify ") + version());
+  app.require_subcommand(1);
+
+  CLI::App* to_onnx = app.add_subcommand("export", "write the model as ONNX");
+  add_model(*to_onnx, a);
+  to_onnx->add_option("-o,--output", a.out, "the ONNX file to write")->required();
+  add_conversion(*to_onnx, a);
+  to_onnx->add_option("--external-data", a.external, "weights in a file of their own: auto (above 2 GB), always, never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  to_onnx->add_flag("-v,--verbose", a.verbose, "print the graph");
+  to_onnx->add_flag("-q,--quiet", a.quiet, "print only warnings and errors");
+
+  CLI::App* inspect = app.add_subcommand("inspect", "say what is in a model file");
+  add_model(*inspect, a);
+  inspect->add_flag("--json", a.json, "as JSON");
+  inspect->add_flag("--code", a.code, "the program text as well");
+
+  CLI::App* check = app.add_subcommand("check", "say whether the model can be exported, and every reason why not");
+  add_model(*check, a);
+  add_conversion(*check, a);
+  check->add_flag("--json", a.json, "as JSON");
+
+  CLI::App* ops = app.add_subcommand("ops", "list the operators that can be exported");
+  ops->add_flag("--json", a.json, "as JSON");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    int code = app.exit(e);
+    return code == 0 ? 0 : 1;
+  }
+  try {
+    for (const std::string& d : a.dynamic) parse_dynamic(d, a.options);
+    if (*to_onnx) return run_export(a);
+    if (*inspect) return run_inspect(a);
+    if (*check) return run_check(a);
+    return run_ops(a);
+  } catch (const ExportError& e) {
+    print_messages(e.messages);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "error: {}\n", e.what());
+  }
+  return 1;
+}
