@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/diagnostic.hpp"
 #include "onnx/graph.hpp"
 
 namespace lithify::onnx {
