@@ -1,0 +1,222 @@
+"""Time and memory of `lithify export` beside those of torch.onnx.export and of copying the file, in one run.
+
+    .venv/bin/python bench/run.py [resnet50 bert_base ...] [--opset 18]
+
+Every torch.onnx.export has a process of its own, and its time is that of the call alone, after all imports and with the model
+built and a tiny one exported to warm up; the time of lithify is that of its whole process on the saved .pt, the best of several.
+With --slim, the nodes that OnnxSlim leaves of torch's files are counted as well. Ends with exit code 1 when a goal is missed (the
+goals are in GOALS).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.models import Model
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+LITHIFY = os.environ.get("LITHIFY", str(ROOT / "build" / "lithify"))
+REPEATS = 5
+PEERS = ("dynamo", "torchscript")
+
+# At least so many times faster; at most so much of the time of a copy and so many milliseconds more; at most so many MB.
+GOALS = {"dynamo": 50.0, "torchscript": 10.0, "copy": 1.5, "copy_ms": 50.0, "memory": 100.0}
+
+
+@dataclass
+class Row:
+    model: str
+    megabytes: float
+    lithify: float
+    copy: float
+    memory: float
+    nodes: dict[str, int] = field(default_factory=dict)
+    peers: dict[str, float] = field(default_factory=dict)
+
+
+# ---- one measurement, in a process of its own -----------------------------------------------------
+
+
+def capture(model: str, out: Path) -> None:
+    """Saves the traced model, and how to name its axes beside it."""
+    import torch
+
+    from tests.models import MODELS
+
+    made = MODELS[model]()
+    with torch.no_grad():
+        torch.jit.trace(made.module, made.runs[0], check_trace=False).save(str(out))
+    out.with_suffix(".json").write_text(json.dumps(made.dynamic))
+
+
+def peer(kind: str, model: str, opset: int, out: Path) -> None:
+    """Prints the seconds that torch.onnx.export takes."""
+    from tests.models import MODELS
+
+    _torch_export(kind, MODELS["linear"](), opset, out)
+    print(json.dumps(_torch_export(kind, MODELS[model](), opset, out)))
+
+
+def _torch_export(kind: str, made: Model, opset: int, out: Path) -> float:
+    import torch
+
+    options: dict[str, Any] = {"input_names": made.names, "opset_version": opset}
+    if kind == "dynamo":
+        dims = tuple(dict.fromkeys(axes, torch.export.Dim.DYNAMIC) or None for axes in made.axes)
+        options |= {"dynamo": True, "dynamic_shapes": dims, "verbose": False}
+    else:
+        options |= {"dynamo": False, "dynamic_axes": made.dynamic}
+    with torch.no_grad(), contextlib.redirect_stdout(sys.stderr):
+        start = time.perf_counter()
+        torch.onnx.export(made.module, made.runs[0], str(out), **options)
+        return time.perf_counter() - start
+
+
+# ---- the run --------------------------------------------------------------------------------------
+
+
+def in_process(*args: str) -> str:
+    env = os.environ | {"PYTHONWARNINGS": "ignore"}
+    done = subprocess.run([sys.executable, __file__, *args], capture_output=True, text=True, env=env)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr[-2000:])
+    return done.stdout
+
+
+def lithify(model: Path, out: Path, opset: int) -> list[str]:
+    axes = json.loads(model.with_suffix(".json").read_text())
+    command = [LITHIFY, "export", str(model), "-o", str(out), "--opset", str(opset), "-q"]
+    for name, dims in axes.items():
+        command += ["--dynamic", f"{name}:" + ",".join(f"{axis}={dim}" for axis, dim in dims.items())]
+    return command
+
+
+def best(action: list[str] | tuple[Path, Path], out: Path) -> float:
+    """The least seconds of several runs; each writes a new file."""
+    times = []
+    for _ in range(REPEATS):
+        out.unlink(missing_ok=True)
+        os.sync()
+        start = time.perf_counter()
+        if isinstance(action, tuple):
+            shutil.copyfile(*action)
+        else:
+            subprocess.run(action, check=True)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def peak_anonymous(command: list[str]) -> float:
+    """The highest RssAnon of the process in MB, looked at every millisecond."""
+    peak = 0
+    with subprocess.Popen(command) as process:
+        status = Path(f"/proc/{process.pid}/status")
+        while process.poll() is None:
+            for line in status.read_text().splitlines():
+                if line.startswith("RssAnon:"):
+                    peak = max(peak, int(line.split()[1]))
+            time.sleep(0.001)
+    if process.returncode != 0:
+        raise RuntimeError(f"exit code {process.returncode} from {command}")
+    return peak / 1024
+
+
+def count_nodes(path: Path) -> int:
+    import onnx
+
+    return len(onnx.load(str(path), load_external_data=False).graph.node)
+
+
+def measure(model: str, opset: int, slim: bool, folder: Path) -> Row:
+    saved, out = folder / f"{model}.pt", folder / f"{model}.onnx"
+    in_process("capture", model, str(saved))
+    command = lithify(saved, out, opset)
+    memory = peak_anonymous(command)
+    seconds = best(command, out)
+    row = Row(model, saved.stat().st_size / 2**20, seconds, best((saved, folder / "copy"), folder / "copy"), memory)
+    row.nodes["lithify"] = count_nodes(out)
+    for kind in PEERS:
+        theirs = folder / f"{model}.{kind}.onnx"
+        try:
+            row.peers[kind] = float(in_process("peer", kind, model, str(opset), str(theirs)))
+            row.nodes[kind] = count_nodes(theirs)
+            if slim:
+                subprocess.run([Path(sys.executable).with_name("onnxslim"), theirs, theirs], check=True, capture_output=True)
+                row.nodes[f"{kind}+slim"] = count_nodes(theirs)
+        except (RuntimeError, subprocess.CalledProcessError) as error:
+            print(f"{model}, {kind}: {str(error).strip().splitlines()[-1]}", file=sys.stderr)
+    return row
+
+
+def report(rows: list[Row]) -> bool:
+    """Prints the tables; true when every goal is reached."""
+    reached = True
+
+    def goal(met: bool) -> str:
+        nonlocal reached
+        reached = reached and met
+        return "" if met else " (!)"
+
+    print(f"\n{'model':<14}{'file MB':>9}{'lithify s':>11}{'copy s':>9}{'of copy':>9}{'RssAnon MB':>12}", end="")
+    print("".join(f"{kind + ' s':>15}{'faster':>12}" for kind in PEERS))
+    for row in rows:
+        within = row.lithify <= GOALS["copy"] * row.copy + GOALS["copy_ms"] / 1000
+        ratio = f"{row.lithify / row.copy:.2f}x{goal(within)}"
+        memory = f"{row.memory:.0f}{goal(row.memory <= GOALS['memory'])}"
+        print(f"{row.model:<14}{row.megabytes:>9.0f}{row.lithify:>11.3f}{row.copy:>9.3f}{ratio:>9}{memory:>12}", end="")
+        for kind in PEERS:
+            if kind in row.peers:
+                times = row.peers[kind] / row.lithify
+                print(f"{row.peers[kind]:>15.2f}{f'{times:.0f}x{goal(times >= GOALS[kind])}':>12}", end="")
+            else:
+                print(f"{'failed':>15}{'':>12}", end="")
+        print()
+    print(f"\n{'nodes':<14}" + "".join(f"{kind:>18}" for kind in rows[0].nodes))
+    for row in rows:
+        print(f"{row.model:<14}" + "".join(f"{count:>18}" for count in row.nodes.values()))
+    print(
+        f"\ngoals: {GOALS['dynamo']:.0f}x and {GOALS['torchscript']:.0f}x faster than the two modes of torch.onnx.export, ",
+        end="",
+    )
+    print(
+        f"{GOALS['copy']}x a copy + {GOALS['copy_ms']:.0f} ms, RssAnon {GOALS['memory']:.0f} MB;",
+        "all reached" if reached else "(!) missed",
+    )
+    return reached
+
+
+def main() -> int:
+    if len(sys.argv) > 1 and sys.argv[1] == "capture":
+        capture(sys.argv[2], Path(sys.argv[3]))
+        return 0
+    if len(sys.argv) > 1 and sys.argv[1] == "peer":
+        peer(sys.argv[2], sys.argv[3], int(sys.argv[4]), Path(sys.argv[5]))
+        return 0
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("models", nargs="*", default=["resnet50", "bert_base"])
+    parser.add_argument("--opset", type=int, default=18)
+    parser.add_argument("--slim", action="store_true", help="count the nodes that OnnxSlim leaves as well")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="lithify-bench-") as folder:
+        rows = []
+        for model in args.models:
+            print(f"measuring {model} ...", file=sys.stderr, flush=True)
+            rows.append(measure(model, args.opset, args.slim, Path(folder)))
+        return 0 if report(rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
