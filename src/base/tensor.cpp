@@ -242,15 +242,14 @@ int64_t TensorView::numel() const {
 }
 
 bool TensorView::contiguous() const {
+  if (numel() == 0) return true;
   int64_t expected = 1;
-  bool dense = true;
   for (size_t i = sizes.size(); i-- > 0;) {
-    if (sizes[i] == 0) return true;
     if (sizes[i] == 1) continue;
-    dense = dense && strides[i] == expected;
-    expected = checked_mul(expected, sizes[i]);
+    if (strides[i] != expected) return false;
+    expected *= sizes[i];
   }
-  return dense;
+  return true;
 }
 
 TensorView TensorView::permuted(std::span<const int64_t> dims) const {

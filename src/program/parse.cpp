@@ -6,6 +6,7 @@
 #include <charconv>
 #include <limits>
 #include <unordered_set>
+#include <utility>
 
 #include "program/text.hpp"
 
@@ -16,7 +17,6 @@ namespace {
 // Bounds of what a hostile text may cost. Expressions take about a hundred bytes of memory per byte of text.
 constexpr size_t kMaxText = size_t{64} << 20;
 constexpr size_t kMaxWord = 4096;
-constexpr int kMaxDepth = 200;
 
 constexpr bool is_punctuation(char c) {
   switch (c) {
@@ -260,7 +260,7 @@ class Parser {
   class Nest {
    public:
     explicit Nest(Parser& p) : p_(p) {
-      if (++p_.depth_ > kMaxDepth) p_.lexer_.fail(p_.pos(), "nested too deeply", Code::LimitExceeded);
+      if (++p_.depth_ > kMaxNesting) p_.too_deep();
     }
     ~Nest() { --p_.depth_; }
     Nest(const Nest&) = delete;
@@ -269,6 +269,8 @@ class Parser {
    private:
     Parser& p_;
   };
+
+  [[noreturn]] void too_deep() const { lexer_.fail(pos(), "nested too deeply", Code::LimitExceeded); }
 
   // Definitions.
   Class class_definition(const std::string& prefix);
@@ -292,6 +294,7 @@ class Parser {
     e.pos = here();
     return e;
   }
+  Expr around(Expr::Kind kind, Pos pos, Expr inner);
   Expr expression();
   Expr primary(bool& parenthesised);
   void postfix(Expr& e, bool parenthesised);
@@ -312,7 +315,8 @@ class Parser {
 
   Lexer lexer_;
   int32_t file_;
-  int depth_ = 0;
+  int depth_ = 0;    ///< of what is being parsed
+  int deepest_ = 0;  ///< level of the deepest item of the current expression
 };
 
 // ---- types ----------------------------------------------------------------------------------------------------------
@@ -647,9 +651,22 @@ void Parser::compound(Stmt& s) {
 
 Expr Parser::expression() {
   const Nest nest(*this);
+  const int deepest_before = std::exchange(deepest_, depth_);
   bool parenthesised = false;
   Expr e = primary(parenthesised);
   if (kind() == '.' || kind() == '[') postfix(e, parenthesised);
+  deepest_ = std::max(deepest_, deepest_before);
+  return e;
+}
+
+/// An expression with `inner` as its first item. It pushes the whole tree of the current expression one level down,
+/// which no nesting of the text bounds.
+Expr Parser::around(Expr::Kind kind, Pos pos, Expr inner) {
+  if (++deepest_ > kMaxNesting) too_deep();
+  Expr e;
+  e.kind = kind;
+  e.pos = pos;
+  e.items.push_back(std::move(inner));
   return e;
 }
 
@@ -731,28 +748,21 @@ void Parser::arguments(Expr& e) {
 
 /// What follows an expression: .name, .method(...), [index], [begin:end].
 void Parser::postfix(Expr& e, bool parenthesised) {
-  // Every step nests the tree by one level.
-  const int outer_depth = depth_;
   while (kind() == '.' || kind() == '[') {
-    if (++depth_ > kMaxDepth) lexer_.fail(pos(), "nested too deeply", Code::LimitExceeded);
-    Expr object = std::move(e);
     if (accept('.')) {
-      e = make(Expr::Kind::Attribute);
+      e = around(Expr::Kind::Attribute, here(), std::move(e));
       e.name = name();
-      e.integer = parenthesised;
-      e.items.push_back(std::move(object));
       if (kind() == '(') {
-        e.integer = 0;
         const bool to_list = !parenthesised && e.name == "tolist";
         e.kind = to_list ? Expr::Kind::Operator : Expr::Kind::Method;
         if (to_list) e.name = kToList;
         arguments(e);
+      } else {
+        e.integer = parenthesised;
       }
     } else {
-      e = make(Expr::Kind::Subscript);
-      e.integer = parenthesised;
+      e = around(Expr::Kind::Subscript, here(), std::move(e));
       advance();
-      e.items.push_back(std::move(object));
       Expr index = expression();
       if (accept(':')) {
         if (index.kind != Expr::Kind::Int) lexer_.fail(index.pos.offset, "a slice has integer bounds");
@@ -760,13 +770,13 @@ void Parser::postfix(Expr& e, bool parenthesised) {
         e.integer = index.integer;
         e.integer2 = integer();
       } else {
+        e.integer = parenthesised;
         e.items.push_back(std::move(index));
       }
       expect(']');
     }
     parenthesised = false;
   }
-  depth_ = outer_depth;
 }
 
 /// An expression that begins with a word.
@@ -809,12 +819,8 @@ Expr Parser::torch_path() {
     e.name = "torch";
     for (size_t at = 0; at < rest.size();) {
       const size_t dot = std::min(rest.find('.', at), rest.size());
-      Expr attribute;
-      attribute.kind = Expr::Kind::Attribute;
-      attribute.pos = e.pos;
-      attribute.name = rest.substr(at, dot - at);
-      attribute.items.push_back(std::move(e));
-      e = std::move(attribute);
+      e = around(Expr::Kind::Attribute, e.pos, std::move(e));
+      e.name = rest.substr(at, dot - at);
       at = dot + 1;
     }
     return e;

@@ -1,7 +1,8 @@
 // The printer of the serialized TorchScript text: what parse.hpp reads, as torch's own printer writes it.
 //
 // Printing what was parsed gives the same text, but for what the Program does not keep: the type of an untyped "self",
-// whole floats from 1e10 (written with a point here, so that they stay floats), "import" and "op_version_set" lines.
+// the blank before the colon of an annotated assignment, whole floats from 1e10 (written with a point here, so that
+// they stay floats), "import" and "op_version_set" lines.
 #pragma once
 
 #include <string>

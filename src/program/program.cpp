@@ -27,6 +27,13 @@ const typename Map::mapped_type* find(const Map& map, std::string_view key) {
   return it == map.end() ? nullptr : &it->second;
 }
 
+/// The second member of the pair whose first is `key`.
+template <class T>
+const T* find_first(const std::vector<std::pair<std::string, T>>& pairs, std::string_view key) {
+  const auto it = std::ranges::find(pairs, key, &std::pair<std::string, T>::first);
+  return it == pairs.end() ? nullptr : &it->second;
+}
+
 }  // namespace
 
 std::string Type::str() const {
@@ -40,10 +47,9 @@ const Function* Class::method(std::string_view name) const {
   return it == methods.end() ? nullptr : &*it;
 }
 
-const Data* Object::attribute(std::string_view name) const {
-  const auto it = std::ranges::find(attributes, name, &std::pair<std::string, Data>::first);
-  return it == attributes.end() ? nullptr : &it->second;
-}
+const Expr* Class::constant(std::string_view name) const { return find_first(constants, name); }
+
+const Data* Object::attribute(std::string_view name) const { return find_first(attributes, name); }
 
 const Class* Program::find_class(std::string_view qualified_name) const { return find(classes, qualified_name); }
 

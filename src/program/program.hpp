@@ -130,6 +130,7 @@ struct Class {
   Pos pos;
 
   const Function* method(std::string_view name) const;
+  const Expr* constant(std::string_view name) const;
 };
 
 // ---- data -----------------------------------------------------------------------------------------------------------

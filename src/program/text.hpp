@@ -11,6 +11,9 @@
 
 namespace lithify::program {
 
+/// How deep blocks, expressions and types may nest in one another.
+inline constexpr int kMaxNesting = 200;
+
 /// Calls whose spelling does not follow from the operator's name: text, operator. Every other operator is written
 /// torch.NAME for aten::NAME and ops.NS.NAME for NS::NAME; a known overload follows as .OVERLOAD.
 inline constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
