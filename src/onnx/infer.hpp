@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/diagnostic.hpp"
 #include "onnx/opdef.hpp"
 
 namespace lithify::onnx {
