@@ -97,6 +97,8 @@ class Pickle {
   /// contain themselves are refused and depth is limited, so a walk may recurse; it must visit a node once, because a
   /// node may be shared many times over.
   explicit Pickle(Record source, PickleLimits limits = {});
+  Pickle(const Pickle&) = delete;
+  Pickle& operator=(const Pickle&) = delete;
 
   const PickleValue& root() const { return root_; }
   /// Bytes of the source up to and with the STOP opcode.

@@ -8,6 +8,7 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 #include "base/diagnostic.hpp"
@@ -360,7 +361,11 @@ void Archive::verify(std::span<const Entry> entries, unsigned threads) const {
     constexpr uint64_t worth_a_thread = 1 << 20;
     const auto wanted = std::min<uint64_t>(threads, std::min<uint64_t>(total / worth_a_thread, order.size()));
     std::vector<std::jthread> others;
-    for (uint64_t i = 1; i < wanted; ++i) others.emplace_back(work);
+    try {
+      for (uint64_t i = 1; i < wanted; ++i) others.emplace_back(work);
+    } catch (const std::system_error&) {
+      // No thread to be had: the ones there are do it all.
+    }
     work();
   }
   if (failure) std::rethrow_exception(failure);

@@ -259,9 +259,14 @@ Error describe_foreign_archive(const Archive& archive) {
                        original_model_hint());
   if (archive.has("data.pkl")) return describe_pickle(archive.read("data.pkl"));
   std::vector<std::string> names;
-  for (const Archive::Entry& e : archive.entries()) names.push_back(e.name);
-  return not_a_model(fmt::format("the file is a zip archive without a model ({})", first_keys(names)),
-                     load_model_hint());
+  bool holds_files = false;
+  for (const Archive::Entry& e : archive.entries()) {
+    names.push_back(e.name);
+    for (std::string_view ending : {".pt", ".pth", ".pt2", ".ts", ".torchscript"})
+      holds_files |= e.name.ends_with(ending);
+  }
+  return not_a_model(fmt::format("the file is a zip archive without a model of its own ({})", first_keys(names)),
+                     holds_files ? unpack_hint() : load_model_hint());
 }
 
 }  // namespace lithify::read

@@ -172,17 +172,13 @@ struct LazySourceMap {
   std::optional<SourceMap> map = {};
 
   Place locate(uint32_t offset) {
-    try {
-      std::call_once(once, [&] {
-        try {
-          map.emplace(archive.read(record));
-        } catch (const Error&) {
-          // No place is better than an error about places.
-        }
-      });
-    } catch (const std::system_error&) {
-      return {};
-    }
+    std::call_once(once, [&] {
+      try {
+        map.emplace(archive.read(record));
+      } catch (const Error&) {
+        // No place is better than an error about places.
+      }
+    });
     return map ? map->locate(offset) : Place{};
   }
 };

@@ -100,7 +100,7 @@ std::unique_ptr<Program> read_torchscript(const Archive& archive) {
   program->file_version = read_version(archive);
   refuse_big_endian(archive);
   // Checksums of weights cost as much as all the rest: they are compared meanwhile.
-  std::future<void> checksums = std::async(std::launch::async, [&archive] {
+  std::future<void> checksums = std::async([&archive] {
     archive.verify(archive.entries_under("data/"));
     archive.verify(archive.entries_under("constants/"));
   });
