@@ -850,6 +850,7 @@ Expr Parser::own_path() {
   constexpr std::string_view suffix = ".__new__";
   if (!e.name.ends_with(suffix)) {
     e.kind = Expr::Kind::Call;
+    e.pos = here();  // the name has the debug record of a constant
     arguments(e);
     return e;
   }
@@ -874,6 +875,7 @@ Expr Parser::local_call() {
   Expr e = make(spelling ? Expr::Kind::Operator : Expr::Kind::Call);
   e.name = spelling ? spelling->second : w;
   advance();
+  if (!spelling) e.pos = here();
   arguments(e);
   return e;
 }

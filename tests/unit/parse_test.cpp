@@ -231,13 +231,15 @@ TEST_CASE("integers are floats where the declared type says so") {
 }
 
 TEST_CASE("positions are those of the names that are called") {
-  const std::string text = "def f(a: Tensor) -> Tensor:\n  x = (a).go(torch.add(a, 1), )\n  return x[0]\n";
+  const std::string text =
+      "def f(a: Tensor) -> Tensor:\n  x = (a).go(torch.add(a, 1), )\n  return __torch__.f(x[0], )\n";
   const Function f = parse_function(text);
   const Stmt& s = f.body[0];
   CHECK(s.pos.offset == text.find("x ="));
   CHECK(s.values[0].pos.offset == text.find("go("));
   CHECK(s.values[0].items[1].pos.offset == text.find("torch.add"));
-  CHECK(f.body[1].values[0].pos.offset == text.find("[0]"));
+  CHECK(f.body[1].values[0].pos.offset == text.find("(x[0]"));
+  CHECK(f.body[1].values[0].items[0].pos.offset == text.find("[0]"));
   CHECK(f.pos.offset == text.find("f("));
 }
 
