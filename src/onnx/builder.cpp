@@ -184,6 +184,9 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
     v->producer = n;
     v->output_index = i;
     n->outputs[i] = v;
+    // A size that only this node's run tells is read from its output.
+    for (size_t axis = 0; axis < v->rank(); ++axis)
+      if (v->shape[axis].is_symbol()) sources_.try_emplace(v->shape[axis], Source{v, static_cast<int64_t>(axis)});
   }
   graph_.nodes.push_back(n);
   if (def->pure) shared_[key] = n->outputs;

@@ -75,6 +75,7 @@ void rewrite(Builder& builder) {
   Uses uses(builder.graph());
   for (Node* n : builder.graph().nodes)
     if (n->op_type == "BatchNormalization") fold_batch_norm(builder, uses, *n);
+  share_weights(builder);
 }
 
 }  // namespace lithify::onnx

@@ -204,4 +204,24 @@ TEST_CASE_FIXTURE(Fixture, "large results are left to run time") {
   CHECK(b.op("ReduceSum", {w})->constant->reals() == Reals{120000});
 }
 
+TEST_CASE_FIXTURE(Fixture, "a weight that is used in two orders is written once") {
+  Value* w = tensor(DType::Float, {300, 400}, std::vector<float>(300 * 400, 1), "wte.weight");
+  Value* ids = b.input("ids", DType::Int64, {batch, seq});
+  Value* hidden = b.gather(w, ids, 0);
+  Value* logits = b.matmul(hidden, b.transpose(w, {1, 0}));
+  Value* flat = b.gather(b.reshape(w, {n(120000)}), ids, 0);
+  b.finish({{{"logits", logits}, {"flat", flat}}});
+  CHECK(print(graph).find("Transpose<perm=[1, 0]>(wte.weight)") != std::string::npos);
+  size_t large = 0;
+  for (const Value* v : graph.initializers()) large += v->constant->numel() > 100;
+  CHECK(large == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "a size of the data is read from the node that made it") {
+  Value* found = b.op("NonZero", {x});
+  Value* count = b.real(b.symbolic(found->shape[1]));
+  b.finish({{{"count", count}}});
+  CHECK(print(graph).find("Shape") != std::string::npos);
+}
+
 }  // namespace lithify::onnx
