@@ -295,7 +295,7 @@ Result arithmetic(Inference& f, std::vector<Array>& in) {
           zipped<int64_t, int64_t>(r, in[i], to, [&](int64_t a, int64_t b) { return wrapped(type, row->apply(a, b)); });
     } else {
       const auto* row = find(real_binaries, op);
-      if (!row) return std::nullopt;
+      if (!row || (op == "Mod" && f.integer("fmod", 0) == 0)) return std::nullopt;
       if (type == DType::Double)
         r.data = zipped<double, double>(r, in[i], to, row->d);
       else

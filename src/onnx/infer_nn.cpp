@@ -38,6 +38,9 @@ Window window(Inference& f, Shape kernel) {
   w.kernel = std::move(kernel);
   w.strides = each(f, "strides", n, 1);
   w.dilations = each(f, "dilations", n, 1);
+  for (const auto* steps : {&w.strides, &w.dilations})
+    if (std::any_of(steps->begin(), steps->end(), [](int64_t v) { return v < 1; }))
+      f.fail("strides and dilations must be positive");
   w.pads = each(f, "pads", 2 * n, 0);
   w.auto_pad = f.text("auto_pad", "NOTSET");
   w.ceil_mode = f.integer("ceil_mode", 0) != 0;

@@ -24,9 +24,12 @@ void dft(Inference& f) {
   if (axis < 0) axis += static_cast<int64_t>(r.size());
   if (axis < 0 || axis >= static_cast<int64_t>(r.size())) f.fail(fmt::format("there is no axis {}", axis));
   Dim& n = r[static_cast<size_t>(axis)];
+  const bool half = f.integer("onesided", 0) != 0, inverse = f.integer("inverse", 0) != 0;
+  // The inverse of a one-sided transform is a real signal.
+  if (half && inverse) n = f.sym.mul(f.sym.sub(n, f.sym.constant(1)), f.sym.constant(2));
   if (f.has(1)) n = size_from(f, 1, "frequencies");
-  if (f.integer("onesided", 0) != 0 && f.integer("inverse", 0) == 0) n = one_sided(f, n);
-  r.back() = f.sym.constant(2);
+  if (half && !inverse) n = one_sided(f, n);
+  r.back() = f.sym.constant(half && inverse ? 1 : 2);
   f.set(0, f.in(0).dtype, std::move(r));
 }
 
