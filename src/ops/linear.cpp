@@ -1,0 +1,254 @@
+// Products of matrices.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ops/linear.hpp"
+
+namespace lithify::ops {
+namespace {
+
+using eval::Registry;
+
+// A number times a value, for alpha and beta.
+onnx::Value* scaled(Call& c, onnx::Value* v, std::string_view factor) {
+  return c.onnx.mul(v, c.number(factor, v->dtype));
+}
+
+bool is_one(Call& c, std::string_view name) {
+  const Value& v = c.arg(name);
+  return !v.is_tensor() && !(v.is_int() && !v.integer().is_constant()) && c.real(name) == 1.0;
+}
+
+// beta * self + alpha * product; `product` is called only where Gemm does not do it all.
+Value added(Call& c, onnx::Value* self, onnx::Value* product) {
+  if (!is_one(c, "alpha")) product = scaled(c, product, "alpha");
+  if (c.real("beta") == 0) return c.onnx.expand(product, c.onnx.broadcast(product->shape, self->shape));
+  if (!is_one(c, "beta")) self = scaled(c, self, "beta");
+  return c.onnx.add(product, self);
+}
+
+/// The letters of one side of an einsum equation, with "..." spelled out as upper-case letters that are not used.
+std::vector<std::string> split_terms(const std::string& text) {
+  std::vector<std::string> out(1);
+  for (char ch : text) {
+    if (ch == ',') {
+      out.emplace_back();
+    } else if (ch != ' ') {
+      out.back() += ch;
+    }
+  }
+  return out;
+}
+
+// A product of two operands over named dimensions, by Transpose, Reshape and MatMul: for opsets without Einsum.
+onnx::Value* contract(onnx::Builder& b, onnx::Value* x, std::string xs, onnx::Value* y, std::string ys,
+                      const std::string& out) {
+  std::string batch, left, right, summed;
+  std::map<char, Dim> sizes;
+  for (size_t i = 0; i < xs.size(); ++i) sizes[xs[i]] = x->shape[i];
+  for (size_t i = 0; i < ys.size(); ++i)
+    if (!sizes.contains(ys[i]) || sizes[ys[i]].is(1)) sizes[ys[i]] = y->shape[i];
+  auto reduce_lonely = [&](onnx::Value*& v, std::string& letters, const std::string& other) {
+    std::vector<int64_t> axes;
+    std::string kept;
+    for (size_t i = 0; i < letters.size(); ++i) {
+      bool lonely = other.find(letters[i]) == std::string::npos && out.find(letters[i]) == std::string::npos;
+      if (lonely) axes.push_back(static_cast<int64_t>(i));
+      else kept += letters[i];
+    }
+    if (!axes.empty()) v = b.reduce("ReduceSum", v, axes, false);
+    letters = kept;
+  };
+  reduce_lonely(x, xs, ys);
+  reduce_lonely(y, ys, xs);
+  for (char ch : xs) {
+    bool shared = ys.find(ch) != std::string::npos, kept = out.find(ch) != std::string::npos;
+    (shared ? (kept ? batch : summed) : left) += ch;
+  }
+  for (char ch : ys)
+    if (xs.find(ch) == std::string::npos) right += ch;
+  auto arrange = [&](onnx::Value* v, const std::string& from, const std::string& first, const std::string& second) {
+    std::vector<int64_t> perm;
+    for (char ch : batch + first + second) perm.push_back(static_cast<int64_t>(from.find(ch)));
+    v = b.transpose(v, perm);
+    Shape shape;
+    for (char ch : batch) shape.push_back(sizes[ch]);
+    Dim one = b.dim(1), rows = one, columns = one;
+    for (char ch : first) rows = b.sym.mul(rows, sizes[ch]);
+    for (char ch : second) columns = b.sym.mul(columns, sizes[ch]);
+    shape.push_back(rows);
+    shape.push_back(columns);
+    return b.reshape(v, shape);
+  };
+  onnx::Value* product = b.matmul(arrange(x, xs, left, summed), arrange(y, ys, summed, right));
+  std::string now = batch + left + right;
+  Shape shape;
+  for (char ch : now) shape.push_back(sizes[ch]);
+  product = b.reshape(product, shape);
+  std::vector<int64_t> perm;
+  for (char ch : out) perm.push_back(static_cast<int64_t>(now.find(ch)));
+  return b.transpose(product, perm);
+}
+
+// The equation with "..." spelled out and the output made explicit.
+struct Equation {
+  std::vector<std::string> inputs;
+  std::string output;
+  std::string str() const {
+    std::string s;
+    for (const std::string& i : inputs) s += (s.empty() ? "" : ",") + i;
+    return s + "->" + output;
+  }
+};
+
+Equation parse_equation(Call& c, const std::string& text, const std::vector<onnx::Value*>& operands) {
+  size_t arrow = text.find("->");
+  Equation e;
+  e.inputs = split_terms(text.substr(0, arrow));
+  if (e.inputs.size() != operands.size()) c.mismatch(fmt::format("'{}' has {} operands, and {} are given", text, e.inputs.size(), operands.size()));
+  std::string free;
+  for (char ch = 'A'; ch <= 'Z'; ++ch)
+    if (text.find(ch) == std::string::npos) free += ch;
+  size_t most = 0;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    std::string& term = e.inputs[i];
+    if (size_t dots = term.find("..."); dots != std::string::npos) {
+      size_t n = operands[i]->rank() - (term.size() - 3);
+      if (n > free.size()) c.unsupported("an equation with too many dimensions");
+      most = std::max(most, n);
+      term.replace(dots, 3, free.substr(free.size() - n));
+    }
+    if (term.size() != operands[i]->rank()) c.mismatch(fmt::format("operand {} of '{}' has rank {}", i, text, operands[i]->rank()));
+  }
+  std::string spelled = free.substr(free.size() - most);
+  if (arrow != std::string::npos) {
+    e.output = split_terms(text.substr(arrow + 2))[0];
+    if (size_t dots = e.output.find("..."); dots != std::string::npos) e.output.replace(dots, 3, spelled);
+  } else {
+    std::map<char, int> count;
+    for (const std::string& term : e.inputs)
+      for (char ch : term) ++count[ch];
+    e.output = spelled;
+    for (auto& [ch, n] : count)
+      if (n == 1 && spelled.find(ch) == std::string::npos) e.output += ch;
+  }
+  return e;
+}
+
+bool repeats(const std::string& term) {
+  for (size_t i = 0; i < term.size(); ++i)
+    if (term.find(term[i], i + 1) != std::string::npos) return true;
+  return false;
+}
+
+Value einsum(Call& c) {
+  std::vector<onnx::Value*> operands = c.tensors("tensors");
+  Equation e = parse_equation(c, c.text("equation"), operands);
+  bool simple = std::none_of(e.inputs.begin(), e.inputs.end(), repeats) && !repeats(e.output);
+  // A single operand is a sum and a transposition.
+  if (operands.size() == 1 && simple) {
+    std::vector<int64_t> axes, perm;
+    std::string kept;
+    for (size_t i = 0; i < e.inputs[0].size(); ++i) {
+      if (e.output.find(e.inputs[0][i]) == std::string::npos) axes.push_back(static_cast<int64_t>(i));
+      else kept += e.inputs[0][i];
+    }
+    onnx::Value* v = axes.empty() ? operands[0] : c.onnx.reduce("ReduceSum", operands[0], axes, false);
+    for (char ch : e.output) perm.push_back(static_cast<int64_t>(kept.find(ch)));
+    return c.onnx.transpose(v, perm);
+  }
+  DType type = operands[0]->dtype;
+  for (onnx::Value* v : operands) type = eval::promote(type, v->dtype);
+  for (onnx::Value*& v : operands) v = c.onnx.cast(v, type);
+  if (c.opset() >= 12) return c.onnx.op("Einsum", operands, {{"equation", e.str()}});
+  if (operands.size() != 2 || !simple) c.needs_opset(12);
+  return contract(c.onnx, operands[0], e.inputs[0], operands[1], e.inputs[1], e.output);
+}
+
+Value tensordot(Call& c) {
+  onnx::Value *x = c.tensor("self"), *y = c.tensor("other");
+  std::vector<int64_t> dx = c.dims("dims_self", x->rank()), dy = c.dims("dims_other", y->rank());
+  std::string xs, ys, out;
+  for (size_t i = 0; i < x->rank(); ++i) xs += static_cast<char>('a' + i);
+  for (size_t i = 0; i < y->rank(); ++i) ys += static_cast<char>('n' + i);
+  for (size_t i = 0; i < dx.size(); ++i) ys[static_cast<size_t>(dy[i])] = xs[static_cast<size_t>(dx[i])];
+  for (char ch : xs + ys)
+    if (xs.find(ch) == std::string::npos || ys.find(ch) == std::string::npos) out += ch;
+  return contract(c.onnx, x, xs, y, ys, out);
+}
+
+}  // namespace
+
+onnx::Value* linear(onnx::Builder& b, onnx::Value* x, onnx::Value* weight, onnx::Value* bias) {
+  if (x->rank() == 2 && weight->rank() == 2 && is_float(x->dtype) && (!bias || bias->rank() == 1))
+    return b.op("Gemm", {x, weight, bias}, {{"transB", int64_t{1}}});
+  onnx::Value* product = b.matmul(x, weight->rank() == 2 ? b.swap_dims(weight, 0, 1) : weight);
+  return bias ? b.add(product, bias) : product;
+}
+
+void register_linear(Registry& ops) {
+  ops.add("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", [](Call& c) -> Value {
+    return linear(c.onnx, c.tensor("input"), c.tensor("weight"), c.maybe_tensor("bias"));
+  });
+  for (const char* schema : {"aten::matmul(Tensor self, Tensor other) -> Tensor", "aten::linalg_matmul(Tensor self, Tensor other) -> Tensor"})
+    ops.add(schema, [](Call& c) -> Value { return c.onnx.matmul(c.tensor("self"), c.tensor("other")); });
+  for (const char* schema : {"aten::mm(Tensor self, Tensor mat2) -> Tensor", "aten::bmm(Tensor self, Tensor mat2) -> Tensor"})
+    ops.add(schema, [](Call& c) -> Value { return c.onnx.matmul(c.tensor("self"), c.tensor("mat2")); });
+  ops.add("aten::mv(Tensor self, Tensor vec) -> Tensor", [](Call& c) -> Value { return c.onnx.matmul(c.tensor("self"), c.tensor("vec")); });
+  for (const char* schema : {"aten::dot(Tensor self, Tensor tensor) -> Tensor", "aten::vdot(Tensor self, Tensor other) -> Tensor",
+                             "aten::inner(Tensor self, Tensor other) -> Tensor"})
+    ops.add(schema, [](Call& c) -> Value {
+      onnx::Value *x = c.tensor("self"), *y = c.tensor(c.schema.arguments[1].name);
+      if (x->rank() == 0 || y->rank() == 0) return c.onnx.mul(x, y);
+      if (y->rank() <= 2) return c.onnx.matmul(x, y->rank() == 2 ? c.onnx.swap_dims(y, 0, 1) : y);
+      c.unsupported("an operand of more than two dimensions");
+    });
+  for (const char* schema : {"aten::outer(Tensor self, Tensor vec2) -> Tensor", "aten::ger(Tensor self, Tensor vec2) -> Tensor"})
+    ops.add(schema, [](Call& c) -> Value {
+      DType t = c.result_type({"self", "vec2"});
+      return c.onnx.mul(c.onnx.unsqueeze(c.tensor_as("self", t), {1}), c.tensor_as("vec2", t));
+    });
+  ops.add("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", [](Call& c) -> Value {
+    onnx::Value *self = c.tensor("self"), *a = c.tensor("mat1"), *b = c.tensor("mat2");
+    if (!is_float(a->dtype)) return added(c, self, c.onnx.matmul(a, b));
+    onnx::Attributes attributes;
+    if (!is_one(c, "alpha")) attributes.push_back({"alpha", c.f32("alpha")});
+    if (!is_one(c, "beta")) attributes.push_back({"beta", c.f32("beta")});
+    return c.onnx.op("Gemm", {a, b, c.real("beta") == 0 ? nullptr : self}, attributes);
+  });
+  ops.add("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", [](Call& c) -> Value {
+    return added(c, c.tensor("self"), c.onnx.matmul(c.tensor("mat"), c.tensor("vec")));
+  });
+  ops.add("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", [](Call& c) -> Value {
+    return added(c, c.tensor("self"), c.onnx.mul(c.onnx.unsqueeze(c.tensor("vec1"), {1}), c.tensor("vec2")));
+  });
+  ops.add("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", [](Call& c) -> Value {
+    return added(c, c.tensor("self"), c.onnx.matmul(c.tensor("batch1"), c.tensor("batch2")));
+  });
+  ops.add("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", [](Call& c) -> Value {
+    return added(c, c.tensor("self"), c.onnx.reduce("ReduceSum", c.onnx.matmul(c.tensor("batch1"), c.tensor("batch2")), {0}, false));
+  });
+  for (const char* schema : {"aten::chain_matmul(Tensor[] matrices) -> Tensor", "aten::linalg_multi_dot(Tensor[] tensors) -> Tensor"})
+    ops.add(schema, [](Call& c) -> Value {
+      std::vector<onnx::Value*> all = c.tensors(c.schema.arguments[0].name);
+      onnx::Value* out = all.at(0);
+      for (size_t i = 1; i < all.size(); ++i) out = c.onnx.matmul(out, all[i]);
+      return out;
+    });
+  for (const char* schema : {"aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", "aten::einsum.old(str equation, Tensor[] tensors) -> Tensor"})
+    ops.add(schema, einsum);
+  ops.add("aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", tensordot);
+  ops.add("aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", [](Call& c) -> Value {
+    onnx::Value *x = c.tensor("input1"), *y = c.tensor("input2"), *w = c.tensor("weight"), *bias = c.maybe_tensor("bias");
+    // x[..., i] w[o, i, j] y[..., j]: one product over i, one over j.
+    onnx::Value* left = c.onnx.matmul(c.onnx.unsqueeze(c.onnx.unsqueeze(x, {static_cast<int64_t>(x->rank()) - 1}), {static_cast<int64_t>(x->rank()) - 1}), w);
+    onnx::Value* out = c.onnx.matmul(left, c.onnx.unsqueeze(c.onnx.unsqueeze(y, {static_cast<int64_t>(y->rank()) - 1}), {static_cast<int64_t>(y->rank()) + 1}));
+    int64_t rank = static_cast<int64_t>(out->rank());
+    out = c.onnx.squeeze(out, {rank - 2, rank - 1});
+    return bias ? c.onnx.add(out, bias) : out;
+  });
+}
+
+}  // namespace lithify::ops
