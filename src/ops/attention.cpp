@@ -94,7 +94,8 @@ Attention multi_head(Call& c, onnx::Value* query, onnx::Value* key, onnx::Value*
   if (query == key && key == value) {
     parts = b.split(linear(b, query, weight, bias), std::vector<Dim>(3, embed), 2);
   } else {
-    std::vector<onnx::Value*> weights = b.split(weight, std::vector<Dim>(3, embed), 0), biases = b.split(bias, std::vector<Dim>(3, embed), 0);
+    std::vector<onnx::Value*> weights = b.split(weight, std::vector<Dim>(3, embed), 0),
+                              biases = b.split(bias, std::vector<Dim>(3, embed), 0);
     onnx::Value* from[] = {query, key, value};
     for (size_t i = 0; i < 3; ++i) parts.push_back(linear(b, from[i], weights[i], biases[i]));
   }
@@ -108,7 +109,8 @@ Attention multi_head(Call& c, onnx::Value* query, onnx::Value* key, onnx::Value*
 Value native_multi_head_attention(Call& c) {
   Attention a = multi_head(c, c.tensor("query"), c.tensor("key"), c.tensor("value"), c.integer("num_head"));
   if (!c.flag("need_weights")) return Value::tuple({a.output, None{}});
-  onnx::Value* weights = c.flag("average_attn_weights") ? c.onnx.reduce("ReduceMean", a.weights, {1}, false) : a.weights;
+  onnx::Value* weights =
+      c.flag("average_attn_weights") ? c.onnx.reduce("ReduceMean", a.weights, {1}, false) : a.weights;
   return Value::tuple({a.output, weights});
 }
 
@@ -151,13 +153,22 @@ Attention attend(onnx::Builder& b, onnx::Value* q, onnx::Value* k, onnx::Value* 
 
 void register_attention(Registry& ops) {
   for (const char* schema :
-       {"aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-        "aten::scaled_dot_product_attention.old(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, float? scale=None) -> Tensor"})
+       {"aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
+        "dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+        "aten::scaled_dot_product_attention.old(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
+        "dropout_p=0.0, bool is_causal=False, float? scale=None) -> Tensor"})
     ops.add(schema, scaled_dot_product_attention);
-  ops.add("aten::_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)",
-          native_multi_head_attention);
-  ops.add("aten::_transformer_encoder_layer_fwd(Tensor src, int embed_dim, int num_heads, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, bool use_gelu, bool norm_first, float eps, Tensor norm_weight_1, Tensor norm_bias_1, Tensor norm_weight_2, Tensor norm_bias_2, Tensor ffn_weight_1, Tensor ffn_bias_1, Tensor ffn_weight_2, Tensor ffn_bias_2, Tensor? mask=None, int? mask_type=None) -> Tensor",
-          transformer_encoder_layer);
+  ops.add(
+      "aten::_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor "
+      "qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, "
+      "bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)",
+      native_multi_head_attention);
+  ops.add(
+      "aten::_transformer_encoder_layer_fwd(Tensor src, int embed_dim, int num_heads, Tensor qkv_weight, Tensor "
+      "qkv_bias, Tensor proj_weight, Tensor proj_bias, bool use_gelu, bool norm_first, float eps, Tensor "
+      "norm_weight_1, Tensor norm_bias_1, Tensor norm_weight_2, Tensor norm_bias_2, Tensor ffn_weight_1, Tensor "
+      "ffn_bias_1, Tensor ffn_weight_2, Tensor ffn_bias_2, Tensor? mask=None, int? mask_type=None) -> Tensor",
+      transformer_encoder_layer);
 }
 
 }  // namespace lithify::ops

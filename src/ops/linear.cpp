@@ -55,8 +55,10 @@ onnx::Value* contract(onnx::Builder& b, onnx::Value* x, std::string xs, onnx::Va
     std::string kept;
     for (size_t i = 0; i < letters.size(); ++i) {
       bool lonely = other.find(letters[i]) == std::string::npos && out.find(letters[i]) == std::string::npos;
-      if (lonely) axes.push_back(static_cast<int64_t>(i));
-      else kept += letters[i];
+      if (lonely)
+        axes.push_back(static_cast<int64_t>(i));
+      else
+        kept += letters[i];
     }
     if (!axes.empty()) v = b.reduce("ReduceSum", v, axes, false);
     letters = kept;
@@ -107,7 +109,8 @@ Equation parse_equation(Call& c, const std::string& text, const std::vector<onnx
   size_t arrow = text.find("->");
   Equation e;
   e.inputs = split_terms(text.substr(0, arrow));
-  if (e.inputs.size() != operands.size()) c.mismatch(fmt::format("'{}' has {} operands, and {} are given", text, e.inputs.size(), operands.size()));
+  if (e.inputs.size() != operands.size())
+    c.mismatch(fmt::format("'{}' has {} operands, and {} are given", text, e.inputs.size(), operands.size()));
   std::string free;
   for (char ch = 'A'; ch <= 'Z'; ++ch)
     if (text.find(ch) == std::string::npos) free += ch;
@@ -120,7 +123,8 @@ Equation parse_equation(Call& c, const std::string& text, const std::vector<onnx
       most = std::max(most, n);
       term.replace(dots, 3, free.substr(free.size() - n));
     }
-    if (term.size() != operands[i]->rank()) c.mismatch(fmt::format("operand {} of '{}' has rank {}", i, text, operands[i]->rank()));
+    if (term.size() != operands[i]->rank())
+      c.mismatch(fmt::format("operand {} of '{}' has rank {}", i, text, operands[i]->rank()));
   }
   std::string spelled = free.substr(free.size() - most);
   if (arrow != std::string::npos) {
@@ -152,8 +156,10 @@ Value einsum(Call& c) {
     std::vector<int64_t> axes, perm;
     std::string kept;
     for (size_t i = 0; i < e.inputs[0].size(); ++i) {
-      if (e.output.find(e.inputs[0][i]) == std::string::npos) axes.push_back(static_cast<int64_t>(i));
-      else kept += e.inputs[0][i];
+      if (e.output.find(e.inputs[0][i]) == std::string::npos)
+        axes.push_back(static_cast<int64_t>(i));
+      else
+        kept += e.inputs[0][i];
     }
     onnx::Value* v = axes.empty() ? operands[0] : c.onnx.reduce("ReduceSum", operands[0], axes, false);
     for (char ch : e.output) perm.push_back(static_cast<int64_t>(kept.find(ch)));
@@ -192,63 +198,80 @@ void register_linear(Registry& ops) {
   ops.add("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", [](Call& c) -> Value {
     return linear(c.onnx, c.tensor("input"), c.tensor("weight"), c.maybe_tensor("bias"));
   });
-  for (const char* schema : {"aten::matmul(Tensor self, Tensor other) -> Tensor", "aten::linalg_matmul(Tensor self, Tensor other) -> Tensor"})
+  for (const char* schema : {"aten::matmul(Tensor self, Tensor other) -> Tensor",
+                             "aten::linalg_matmul(Tensor self, Tensor other) -> Tensor"})
     ops.add(schema, [](Call& c) -> Value { return c.onnx.matmul(c.tensor("self"), c.tensor("other")); });
-  for (const char* schema : {"aten::mm(Tensor self, Tensor mat2) -> Tensor", "aten::bmm(Tensor self, Tensor mat2) -> Tensor"})
+  for (const char* schema :
+       {"aten::mm(Tensor self, Tensor mat2) -> Tensor", "aten::bmm(Tensor self, Tensor mat2) -> Tensor"})
     ops.add(schema, [](Call& c) -> Value { return c.onnx.matmul(c.tensor("self"), c.tensor("mat2")); });
-  ops.add("aten::mv(Tensor self, Tensor vec) -> Tensor", [](Call& c) -> Value { return c.onnx.matmul(c.tensor("self"), c.tensor("vec")); });
-  for (const char* schema : {"aten::dot(Tensor self, Tensor tensor) -> Tensor", "aten::vdot(Tensor self, Tensor other) -> Tensor",
-                             "aten::inner(Tensor self, Tensor other) -> Tensor"})
+  ops.add("aten::mv(Tensor self, Tensor vec) -> Tensor",
+          [](Call& c) -> Value { return c.onnx.matmul(c.tensor("self"), c.tensor("vec")); });
+  for (const char* schema :
+       {"aten::dot(Tensor self, Tensor tensor) -> Tensor", "aten::vdot(Tensor self, Tensor other) -> Tensor",
+        "aten::inner(Tensor self, Tensor other) -> Tensor"})
     ops.add(schema, [](Call& c) -> Value {
       onnx::Value *x = c.tensor("self"), *y = c.tensor(c.schema.arguments[1].name);
       if (x->rank() == 0 || y->rank() == 0) return c.onnx.mul(x, y);
       if (y->rank() <= 2) return c.onnx.matmul(x, y->rank() == 2 ? c.onnx.swap_dims(y, 0, 1) : y);
       c.unsupported("an operand of more than two dimensions");
     });
-  for (const char* schema : {"aten::outer(Tensor self, Tensor vec2) -> Tensor", "aten::ger(Tensor self, Tensor vec2) -> Tensor"})
+  for (const char* schema :
+       {"aten::outer(Tensor self, Tensor vec2) -> Tensor", "aten::ger(Tensor self, Tensor vec2) -> Tensor"})
     ops.add(schema, [](Call& c) -> Value {
       DType t = c.result_type({"self", "vec2"});
       return c.onnx.mul(c.onnx.unsqueeze(c.tensor_as("self", t), {1}), c.tensor_as("vec2", t));
     });
-  ops.add("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", [](Call& c) -> Value {
-    onnx::Value *self = c.tensor("self"), *a = c.tensor("mat1"), *b = c.tensor("mat2");
-    if (!is_float(a->dtype)) return added(c, self, c.onnx.matmul(a, b));
-    onnx::Attributes attributes;
-    if (!is_one(c, "alpha")) attributes.push_back({"alpha", c.f32("alpha")});
-    if (!is_one(c, "beta")) attributes.push_back({"beta", c.f32("beta")});
-    return c.onnx.op("Gemm", {a, b, c.real("beta") == 0 ? nullptr : self}, attributes);
-  });
-  ops.add("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", [](Call& c) -> Value {
-    return added(c, c.tensor("self"), c.onnx.matmul(c.tensor("mat"), c.tensor("vec")));
-  });
-  ops.add("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", [](Call& c) -> Value {
-    return added(c, c.tensor("self"), c.onnx.mul(c.onnx.unsqueeze(c.tensor("vec1"), {1}), c.tensor("vec2")));
-  });
-  ops.add("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", [](Call& c) -> Value {
-    return added(c, c.tensor("self"), c.onnx.matmul(c.tensor("batch1"), c.tensor("batch2")));
-  });
-  ops.add("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", [](Call& c) -> Value {
-    return added(c, c.tensor("self"), c.onnx.reduce("ReduceSum", c.onnx.matmul(c.tensor("batch1"), c.tensor("batch2")), {0}, false));
-  });
-  for (const char* schema : {"aten::chain_matmul(Tensor[] matrices) -> Tensor", "aten::linalg_multi_dot(Tensor[] tensors) -> Tensor"})
+  ops.add("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+          [](Call& c) -> Value {
+            onnx::Value *self = c.tensor("self"), *a = c.tensor("mat1"), *b = c.tensor("mat2");
+            if (!is_float(a->dtype)) return added(c, self, c.onnx.matmul(a, b));
+            onnx::Attributes attributes;
+            if (!is_one(c, "alpha")) attributes.push_back({"alpha", c.f32("alpha")});
+            if (!is_one(c, "beta")) attributes.push_back({"beta", c.f32("beta")});
+            return c.onnx.op("Gemm", {a, b, c.real("beta") == 0 ? nullptr : self}, attributes);
+          });
+  ops.add("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+          [](Call& c) -> Value { return added(c, c.tensor("self"), c.onnx.matmul(c.tensor("mat"), c.tensor("vec"))); });
+  ops.add("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+          [](Call& c) -> Value {
+            return added(c, c.tensor("self"), c.onnx.mul(c.onnx.unsqueeze(c.tensor("vec1"), {1}), c.tensor("vec2")));
+          });
+  ops.add("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+          [](Call& c) -> Value {
+            return added(c, c.tensor("self"), c.onnx.matmul(c.tensor("batch1"), c.tensor("batch2")));
+          });
+  ops.add("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+          [](Call& c) -> Value {
+            return added(c, c.tensor("self"),
+                         c.onnx.reduce("ReduceSum", c.onnx.matmul(c.tensor("batch1"), c.tensor("batch2")), {0}, false));
+          });
+  for (const char* schema :
+       {"aten::chain_matmul(Tensor[] matrices) -> Tensor", "aten::linalg_multi_dot(Tensor[] tensors) -> Tensor"})
     ops.add(schema, [](Call& c) -> Value {
       std::vector<onnx::Value*> all = c.tensors(c.schema.arguments[0].name);
       onnx::Value* out = all.at(0);
       for (size_t i = 1; i < all.size(); ++i) out = c.onnx.matmul(out, all[i]);
       return out;
     });
-  for (const char* schema : {"aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", "aten::einsum.old(str equation, Tensor[] tensors) -> Tensor"})
+  for (const char* schema : {"aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
+                             "aten::einsum.old(str equation, Tensor[] tensors) -> Tensor"})
     ops.add(schema, einsum);
   ops.add("aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", tensordot);
-  ops.add("aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", [](Call& c) -> Value {
-    onnx::Value *x = c.tensor("input1"), *y = c.tensor("input2"), *w = c.tensor("weight"), *bias = c.maybe_tensor("bias");
-    // x[..., i] w[o, i, j] y[..., j]: one product over i, one over j.
-    onnx::Value* left = c.onnx.matmul(c.onnx.unsqueeze(c.onnx.unsqueeze(x, {static_cast<int64_t>(x->rank()) - 1}), {static_cast<int64_t>(x->rank()) - 1}), w);
-    onnx::Value* out = c.onnx.matmul(left, c.onnx.unsqueeze(c.onnx.unsqueeze(y, {static_cast<int64_t>(y->rank()) - 1}), {static_cast<int64_t>(y->rank()) + 1}));
-    int64_t rank = static_cast<int64_t>(out->rank());
-    out = c.onnx.squeeze(out, {rank - 2, rank - 1});
-    return bias ? c.onnx.add(out, bias) : out;
-  });
+  ops.add(
+      "aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", [](Call& c) -> Value {
+        onnx::Value *x = c.tensor("input1"), *y = c.tensor("input2"), *w = c.tensor("weight"),
+                    *bias = c.maybe_tensor("bias");
+        // x[..., i] w[o, i, j] y[..., j]: one product over i, one over j.
+        onnx::Value* left = c.onnx.matmul(c.onnx.unsqueeze(c.onnx.unsqueeze(x, {static_cast<int64_t>(x->rank()) - 1}),
+                                                           {static_cast<int64_t>(x->rank()) - 1}),
+                                          w);
+        onnx::Value* out =
+            c.onnx.matmul(left, c.onnx.unsqueeze(c.onnx.unsqueeze(y, {static_cast<int64_t>(y->rank()) - 1}),
+                                                 {static_cast<int64_t>(y->rank()) + 1}));
+        int64_t rank = static_cast<int64_t>(out->rank());
+        out = c.onnx.squeeze(out, {rank - 2, rank - 1});
+        return bias ? c.onnx.add(out, bias) : out;
+      });
 }
 
 }  // namespace lithify::ops

@@ -66,11 +66,13 @@ onnx::Value* batch_norm(Call& c, onnx::Value* x, bool training, double eps) {
   }
   DType t = mean->dtype;
   return b.op("BatchNormalization",
-              {x, weight ? b.cast(weight, t) : filled(b, t, channels, 1), bias ? b.cast(bias, t) : filled(b, t, channels, 0), mean, variance},
+              {x, weight ? b.cast(weight, t) : filled(b, t, channels, 1),
+               bias ? b.cast(bias, t) : filled(b, t, channels, 0), mean, variance},
               {{"epsilon", static_cast<float>(eps)}});
 }
 
-onnx::Value* group_norm(onnx::Builder& b, onnx::Value* x, int64_t groups, onnx::Value* weight, onnx::Value* bias, double eps) {
+onnx::Value* group_norm(onnx::Builder& b, onnx::Value* x, int64_t groups, onnx::Value* weight, onnx::Value* bias,
+                        double eps) {
   Dim channels = x->shape[1];
   if (b.opset() >= 21)
     return b.op("GroupNormalization",
@@ -79,7 +81,8 @@ onnx::Value* group_norm(onnx::Builder& b, onnx::Value* x, int64_t groups, onnx::
   // Each group is one channel of an instance normalization.
   Dim count = b.dim(groups);
   Shape grouped{x->shape[0], count, b.sym.floor_div(b.numel({x->shape.begin() + 1, x->shape.end()}), count)};
-  onnx::Value* out = b.op("InstanceNormalization", {b.reshape(x, grouped), filled(b, x->dtype, count, 1), filled(b, x->dtype, count, 0)},
+  onnx::Value* out = b.op("InstanceNormalization",
+                          {b.reshape(x, grouped), filled(b, x->dtype, count, 1), filled(b, x->dtype, count, 0)},
                           {{"epsilon", static_cast<float>(eps)}});
   out = b.reshape(out, x->shape);
   return scaled(b, out, weight ? per_channel(b, weight, x) : nullptr, bias ? per_channel(b, bias, x) : nullptr);
@@ -91,9 +94,10 @@ Value instance_norm(Call& c) {
   if (!c.flag("use_input_stats")) return batch_norm(c, x, false, eps);
   Dim channels = x->shape[1];
   onnx::Value *weight = c.maybe_tensor("weight"), *bias = c.maybe_tensor("bias");
-  return c.onnx.op("InstanceNormalization",
-                   {x, weight ? weight : filled(c.onnx, x->dtype, channels, 1), bias ? bias : filled(c.onnx, x->dtype, channels, 0)},
-                   {{"epsilon", static_cast<float>(eps)}});
+  return c.onnx.op(
+      "InstanceNormalization",
+      {x, weight ? weight : filled(c.onnx, x->dtype, channels, 1), bias ? bias : filled(c.onnx, x->dtype, channels, 0)},
+      {{"epsilon", static_cast<float>(eps)}});
 }
 
 Value rms_norm(Call& c) {
@@ -106,7 +110,8 @@ Value rms_norm(Call& c) {
   if (c.opset() >= 23) {
     Shape shape(x->shape.end() - static_cast<std::ptrdiff_t>(dims), x->shape.end());
     onnx::Value* scale = weight ? weight : c.onnx.full(shape, c.onnx.scalar(x->dtype, 1.0));
-    return c.onnx.op("RMSNormalization", {x, scale}, {{"axis", -static_cast<int64_t>(dims)}, {"epsilon", static_cast<float>(eps)}});
+    return c.onnx.op("RMSNormalization", {x, scale},
+                     {{"axis", -static_cast<int64_t>(dims)}, {"epsilon", static_cast<float>(eps)}});
   }
   onnx::Builder& b = c.onnx;
   onnx::Value* wide = b.cast(x, computed_in(x->dtype));
@@ -118,12 +123,15 @@ Value rms_norm(Call& c) {
 
 Value local_response_norm(Call& c) {
   onnx::Value* x = c.tensor("input");
-  return c.onnx.op("LRN", {x}, {{"alpha", c.f32("alpha")}, {"beta", c.f32("beta")}, {"bias", c.f32("k")}, {"size", c.integer("size")}});
+  return c.onnx.op(
+      "LRN", {x},
+      {{"alpha", c.f32("alpha")}, {"beta", c.f32("beta")}, {"bias", c.f32("k")}, {"size", c.integer("size")}});
 }
 
 }  // namespace
 
-onnx::Value* layer_norm(onnx::Builder& b, onnx::Value* x, size_t dims, onnx::Value* weight, onnx::Value* bias, double eps) {
+onnx::Value* layer_norm(onnx::Builder& b, onnx::Value* x, size_t dims, onnx::Value* weight, onnx::Value* bias,
+                        double eps) {
   if (b.opset() >= 17) {
     Shape shape(x->shape.end() - static_cast<std::ptrdiff_t>(dims), x->shape.end());
     onnx::Value* scale = weight ? weight : b.full(shape, b.scalar(x->dtype, 1.0));
@@ -138,23 +146,47 @@ onnx::Value* layer_norm(onnx::Builder& b, onnx::Value* x, size_t dims, onnx::Val
 }
 
 void register_norm(Registry& ops) {
-  ops.add("aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-          [](Call& c) -> Value { return batch_norm(c, c.tensor("input"), c.flag("training"), c.real("eps")); });
-  ops.add("aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-          [](Call& c) -> Value { return Value::tuple({batch_norm(c, c.tensor("input"), false, c.real("eps")), None{}, None{}}); });
-  ops.add("aten::layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor", [](Call& c) -> Value {
-    return layer_norm(c.onnx, c.tensor("input"), c.sizes("normalized_shape").size(), c.maybe_tensor("weight"), c.maybe_tensor("bias"), c.real("eps"));
-  });
-  ops.add("aten::native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)", [](Call& c) -> Value {
-    onnx::Value* out = layer_norm(c.onnx, c.tensor("input"), c.sizes("normalized_shape").size(), c.maybe_tensor("weight"), c.maybe_tensor("bias"), c.real("eps"));
-    return Value::tuple({out, None{}, None{}});
-  });
-  ops.add("aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor", [](Call& c) -> Value {
-    return group_norm(c.onnx, c.tensor("input"), c.integer("num_groups"), c.maybe_tensor("weight"), c.maybe_tensor("bias"), c.real("eps"));
-  });
-  ops.add("aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor", instance_norm);
-  ops.add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", rms_norm);
-  ops.add("aten::local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0) -> Tensor", local_response_norm);
+  ops.add(
+      "aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "
+      "training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+      [](Call& c) -> Value { return batch_norm(c, c.tensor("input"), c.flag("training"), c.real("eps")); });
+  ops.add(
+      "aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
+      "Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+      [](Call& c) -> Value {
+        return Value::tuple({batch_norm(c, c.tensor("input"), false, c.real("eps")), None{}, None{}});
+      });
+  ops.add(
+      "aten::layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
+      "bool cudnn_enable=True) -> Tensor",
+      [](Call& c) -> Value {
+        return layer_norm(c.onnx, c.tensor("input"), c.sizes("normalized_shape").size(), c.maybe_tensor("weight"),
+                          c.maybe_tensor("bias"), c.real("eps"));
+      });
+  ops.add(
+      "aten::native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
+      "(Tensor, Tensor, Tensor)",
+      [](Call& c) -> Value {
+        onnx::Value* out = layer_norm(c.onnx, c.tensor("input"), c.sizes("normalized_shape").size(),
+                                      c.maybe_tensor("weight"), c.maybe_tensor("bias"), c.real("eps"));
+        return Value::tuple({out, None{}, None{}});
+      });
+  ops.add(
+      "aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool "
+      "cudnn_enabled=True) -> Tensor",
+      [](Call& c) -> Value {
+        return group_norm(c.onnx, c.tensor("input"), c.integer("num_groups"), c.maybe_tensor("weight"),
+                          c.maybe_tensor("bias"), c.real("eps"));
+      });
+  ops.add(
+      "aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "
+      "use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+      instance_norm);
+  ops.add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+          rms_norm);
+  ops.add(
+      "aten::local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0) -> Tensor",
+      local_response_norm);
 }
 
 }  // namespace lithify::ops

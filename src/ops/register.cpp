@@ -4,10 +4,13 @@ namespace lithify::ops {
 
 void register_all(eval::Registry& ops) {
   register_activation(ops);
+  register_attention(ops);
   register_convert(ops);
   register_creation(ops);
   register_index(ops);
   register_join(ops);
+  register_linear(ops);
+  register_norm(ops);
   register_pointwise(ops);
   register_prim(ops);
   register_reduce(ops);

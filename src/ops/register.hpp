@@ -11,10 +11,13 @@ using onnx::Dim;
 using onnx::Shape;
 
 void register_activation(eval::Registry& ops);
+void register_attention(eval::Registry& ops);
 void register_convert(eval::Registry& ops);
 void register_creation(eval::Registry& ops);
 void register_index(eval::Registry& ops);
 void register_join(eval::Registry& ops);
+void register_linear(eval::Registry& ops);
+void register_norm(eval::Registry& ops);
 void register_pointwise(eval::Registry& ops);
 void register_prim(eval::Registry& ops);
 void register_reduce(eval::Registry& ops);
