@@ -4,9 +4,9 @@
 #include <libdeflate.h>
 
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,14 +19,14 @@ namespace lithify::test {
 
 inline std::string le(uint64_t value, int bytes) {
   std::string out;
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
+  for (int i = 0; i < bytes; ++i, value >>= 8) out += static_cast<char>(value & 0xff);
   return out;
 }
 
 /// Bytes in a buffer of exactly their size, so that a sanitizer sees a read past the end.
 inline archive::Record record_of(std::string_view bytes) {
-  auto owner = std::make_shared<std::vector<std::byte>>(bytes.size());
-  std::memcpy(owner->data(), bytes.data(), bytes.size());
+  const auto source = std::as_bytes(std::span(bytes));
+  auto owner = std::make_shared<std::vector<std::byte>>(source.begin(), source.end());
   return {*owner, owner};
 }
 
