@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kBuffer = size_t{1} << 20;       // what is gathered before it is handed on
 constexpr size_t kLargeBuffer = size_t{1} << 22;  // the same, when a transposed row is long
 constexpr size_t kCacheLine = 64;
+constexpr size_t kLinesOfTile = 4;              // adjacent cache lines of a source column that a tile uses
 constexpr size_t kDirectRun = size_t{1} << 14;  // runs this long are not worth copying
 
 struct Dim {
@@ -132,29 +133,30 @@ void transpose_unit(std::byte* to, int64_t to_row, const std::byte* from, int64_
   constexpr int64_t size = sizeof(T);
   const int64_t to_step = to_row * size;
   const int64_t from_step = from_column * size;
-  int64_t r = 0;
+  const auto copy = [&](int64_t r, int64_t c) {
+    copy_element<T>(to + r * to_step + c * size, from + r * size + c * from_step);
+  };
+  int64_t whole_rows = 0;
+  int64_t whole_columns = 0;
   if constexpr (sizeof(T) <= 8) {
     constexpr int64_t side = Square<T>::kSide;
     constexpr int64_t line = std::max<int64_t>(kCacheLine / size, side);
-    // A band of rows is one cache line of every source column, so that each line is read once.
-    while (r + side <= rows) {
-      const int64_t band = std::min(line, (rows - r) / side * side);
-      int64_t c = 0;
-      for (; c + side <= columns; c += side) {
-        for (int64_t i = r; i < r + band; i += side) {
-          Square<T>::transpose(to + i * to_step + c * size, to_step, from + i * size + c * from_step, from_step);
+    constexpr int64_t block = std::max<int64_t>(32, side);
+    whole_rows = rows / side * side;
+    whole_columns = columns / side * side;
+    // By blocks of columns, then by cache lines of them: a line is read once, and its neighbours soon after.
+    for (int64_t c0 = 0; c0 < whole_columns; c0 += block) {
+      for (int64_t r0 = 0; r0 < whole_rows; r0 += line) {
+        for (int64_t c = c0; c < std::min(c0 + block, whole_columns); c += side) {
+          for (int64_t r = r0; r < std::min(r0 + line, whole_rows); r += side) {
+            Square<T>::transpose(to + r * to_step + c * size, to_step, from + r * size + c * from_step, from_step);
+          }
         }
       }
-      for (; c < columns; ++c) {
-        for (int64_t i = r; i < r + band; ++i) {
-          copy_element<T>(to + i * to_step + c * size, from + i * size + c * from_step);
-        }
-      }
-      r += band;
     }
   }
   for (int64_t c = 0; c < columns; ++c) {
-    for (int64_t i = r; i < rows; ++i) copy_element<T>(to + i * to_step + c * size, from + i * size + c * from_step);
+    for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; ++r) copy(r, c);
   }
 }
 
@@ -239,6 +241,10 @@ int64_t TensorView::numel() const {
   int64_t n = 1;
   for (int64_t size : sizes) n = checked_mul(n, size);
   return n;
+}
+
+size_t TensorView::nbytes() const {
+  return static_cast<size_t>(checked_mul(numel(), static_cast<int64_t>(byte_size(dtype))));
 }
 
 bool TensorView::contiguous() const {
@@ -336,20 +342,24 @@ void for_each_run(const TensorView& view, const std::function<void(const std::by
   }
 
   const auto unit = std::ranges::find(dims, 1, &Dim::stride);
-  const auto fast = static_cast<size_t>(unit - dims.begin());
-  if (fast + 1 < dims.size()) {
-    size_t width_bytes = element;
-    for (auto d = unit + 1; d != dims.end(); ++d) width_bytes *= static_cast<size_t>(d->size);
-    const size_t capacity = std::clamp(width_bytes * (kCacheLine / element), kBuffer, kLargeBuffer);
-    const auto tile_rows = std::min<int64_t>(unit->size, static_cast<int64_t>(capacity / width_bytes));
-    if (tile_rows > 1) {
-      RunBuffer buffer(capacity, emit);
-      with_element(element, [&]<class T>(T) { gather_tiles<T>(std::span(dims), fast, tile_rows, base, buffer); });
-      buffer.flush();
-      return;
-    }
+  int64_t width = 1;  // elements inside the dimension with stride 1
+  for (auto d = unit; d != dims.end() && ++d != dims.end();) width *= d->size;
+  if (width > 1 && static_cast<uint64_t>(width) <= kLargeBuffer / element / 2) {
+    const size_t width_bytes = static_cast<size_t>(width) * element;
+    const size_t line = kCacheLine / element;
+    const size_t capacity = std::clamp(width_bytes * kLinesOfTile * line, kBuffer, kLargeBuffer);
+    size_t tile_rows = capacity / width_bytes;
+    if (tile_rows > line) tile_rows -= tile_rows % line;
+    RunBuffer buffer(capacity, emit);
+    with_element(element, [&]<class T>(T) {
+      gather_tiles<T>(std::span(dims), static_cast<size_t>(unit - dims.begin()), static_cast<int64_t>(tile_rows), base,
+                      buffer);
+    });
+    buffer.flush();
+    return;
   }
-  RunBuffer buffer(std::min(kBuffer, static_cast<size_t>(count) * element), emit);
+  const bool small = static_cast<uint64_t>(count) < kBuffer / element;
+  RunBuffer buffer(small ? static_cast<size_t>(count) * element : kBuffer, emit);
   with_element(element, [&]<class T>(T) { gather_rows<T>(std::span(dims), base, buffer); });
   buffer.flush();
 }

@@ -34,7 +34,7 @@ struct TensorView {
 
   int64_t numel() const;
   bool contiguous() const;
-  size_t nbytes() const { return static_cast<size_t>(numel()) * byte_size(dtype); }
+  size_t nbytes() const;
   const std::byte* element(int64_t element_offset) const {
     return storage->bytes.data() + static_cast<size_t>(offset + element_offset) * byte_size(dtype);
   }

@@ -122,6 +122,27 @@ TEST_CASE("rows longer than the buffer") {
   CHECK(agrees(view_of(DType::Half, {700000}, {3}, 2)));
 }
 
+TEST_CASE("an expanded tensor is streamed, however many elements it claims") {
+  struct Enough {};
+  for (const std::vector<int64_t>& strides : {std::vector<int64_t>{0, 0, 1}, {1, 0, 0}, {0, 1, 0}, {0, 0, 0}}) {
+    TensorView view = view_of(DType::ComplexDouble, {2, 2, 2}, strides);
+    for (size_t d = 0; d < 3; ++d) {
+      if (strides[d] == 0) view.sizes[d] = int64_t{1} << 20;
+    }
+    size_t total = 0;
+    CHECK_THROWS_AS(for_each_run(view,
+                                 [&](const std::byte*, size_t size) {
+                                   total += size;
+                                   if (total > size_t{16} << 20) throw Enough{};
+                                 }),
+                    Enough);
+  }
+  TensorView huge = view_of(DType::ComplexDouble, {2, 2}, {0, 0});
+  huge.sizes = {int64_t{1} << 31, int64_t{1} << 31};
+  CHECK_THROWS_AS(huge.nbytes(), Error);
+  CHECK_THROWS_AS(for_each_run(huge, [](const std::byte*, size_t) { throw Enough{}; }), Enough);
+}
+
 TEST_CASE("runs are bounded") {
   const TensorView view = transposed(view_of(DType::Float, {2000, 1000}, {1000, 1}));
   size_t total = 0;
