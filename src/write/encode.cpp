@@ -20,8 +20,8 @@ namespace node_proto {
 enum : uint32_t { input = 1, output = 2, name = 3, op_type = 4, attribute = 5, domain = 7 };
 }
 namespace attribute_proto {
-enum : uint32_t { name = 1, f = 2, i = 3, s = 4, t = 5, g = 6, floats = 7, ints = 8, type = 20 };
-enum Type : int32_t { FLOAT = 1, INT = 2, STRING = 3, TENSOR = 4, GRAPH = 5, FLOATS = 6, INTS = 7 };
+enum : uint32_t { name = 1, f = 2, i = 3, s = 4, t = 5, g = 6, floats = 7, ints = 8, strings = 9, type = 20 };
+enum Type : int32_t { FLOAT = 1, INT = 2, STRING = 3, TENSOR = 4, GRAPH = 5, FLOATS = 6, INTS = 7, STRINGS = 8 };
 }  // namespace attribute_proto
 namespace tensor_proto {
 enum : uint32_t { dims = 1, data_type = 2, name = 8, raw_data = 9, external_data = 13, data_location = 14 };
@@ -226,6 +226,10 @@ class Encoder {
   static Type add_data(Message& message, const std::string&, const std::vector<float>& values) {
     for (const float value : values) message.fields().add_float(attribute_proto::floats, value);
     return Type::FLOATS;
+  }
+  static Type add_data(Message& message, const std::string&, const std::vector<std::string>& values) {
+    for (const std::string& value : values) message.fields().add_bytes(attribute_proto::strings, value);
+    return Type::STRINGS;
   }
   Type add_data(Message& message, const std::string& name, const std::shared_ptr<const onnx::Tensor>& value) {
     Message tensor = tensor_header(*value, name);
