@@ -98,23 +98,22 @@ std::string tensor_type(const onnx::Value& value) {
   return bytes;
 }
 
+/// nullptr is an optional input or output that is left out; a value without a name would be read as that.
+const std::string& name_of_value(const onnx::Value* value) {
+  static const std::string left_out;
+  if (!value) return left_out;
+  if (value->name.empty()) throw Error(Code::Internal, "a value of the graph has no name");
+  return value->name;
+}
+
 std::string value_info(const onnx::Value& value) {
   std::string bytes;
   pbf_writer fields(bytes);
-  fields.add_string(value_info_proto::name, value.name);
+  fields.add_string(value_info_proto::name, name_of_value(&value));
   pbf_writer type(fields, value_info_proto::type);
   type.add_message(type_proto::tensor_type, tensor_type(value));
   type.commit();
   return bytes;
-}
-
-/// An unnamed value would be read as an optional input that is left out.
-const std::string& name_in(const onnx::Value* value, const onnx::Node& node) {
-  static const std::string left_out;
-  if (!value) return left_out;
-  if (value->name.empty())
-    throw Error(Code::Internal, fmt::format("a value at node '{}' ({}) has no name", node.name, node.op_type));
-  return value->name;
 }
 
 /// The lengths in the file are computed from the tensor and the bytes come from its pieces: they must agree.
@@ -186,8 +185,8 @@ class Encoder {
 
   Message node(const onnx::Node& node) {
     Message message;
-    for (const onnx::Value* value : node.inputs) message.fields().add_string(node_proto::input, name_in(value, node));
-    for (const onnx::Value* value : node.outputs) message.fields().add_string(node_proto::output, name_in(value, node));
+    for (const onnx::Value* value : node.inputs) message.fields().add_string(node_proto::input, name_of_value(value));
+    for (const onnx::Value* value : node.outputs) message.fields().add_string(node_proto::output, name_of_value(value));
     if (!node.name.empty()) message.fields().add_string(node_proto::name, node.name);
     message.fields().add_string(node_proto::op_type, node.op_type);
     for (const onnx::Attribute& a : node.attributes) message.add_message(node_proto::attribute, attribute(a));
