@@ -5,6 +5,17 @@ import torch.nn.functional as F
 
 from tests.cases import B, N, S, boolean, case, f16, f32, f64, i32, i64, inf, x
 
+
+@torch.jit.script
+def sizes(a: torch.Tensor) -> torch.Tensor:
+    return torch.tensor([[a.size(0), a.size(1)], [3, a.dim()]]) * 2
+
+
+@torch.jit.script
+def count(a: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(a.size(0)) + torch.tensor([float(a.size(1)), 1.5])
+
+
 # Each takes its sizes from an input, so that they are dynamic.
 case(lambda a: torch.zeros(a.size(0), 3) + a.sum(), x[B, 4])
 case(lambda a: torch.ones(a.size(0), a.size(1)), x[B, S])
@@ -12,7 +23,7 @@ case(lambda a: torch.ones(a.size(0), 2, dtype=torch.int64), x[B, S])
 case(lambda a: torch.empty(a.size(0), 2).fill_(3), x[B, S])
 case(lambda a: torch.full((a.size(0), 2), 5) + a.size(1), x[B, S])
 case(lambda a: torch.full((a.size(0), 2), 5.5), x[B, S])
-case(lambda a: torch.full((a.size(0), 2), True), x[B, S])
+case(lambda a: torch.full((a.size(0), 2), 1, dtype=torch.bool), x[B, S])
 case(lambda a: torch.full((2, 3), -inf, dtype=torch.float64) + a, f64[B, 2, 3])
 case(lambda a: torch.full((a.size(0),), a.size(1)), x[B, S])
 case(lambda a: a.new_zeros(a.size(0), 2), (f32 | f64 | f16 | i64 | i32 | boolean)[B, S])
@@ -32,7 +43,8 @@ case(lambda a: torch.tensor([[1, 2], [3, 4]]) + a, i64[B, 2, 2])
 case(lambda a: torch.tensor([1.5, 2.5]) + a, x[B, 2])
 case(lambda a: torch.tensor([True, False]) & a, boolean[B, 2])
 case(lambda a: torch.tensor([1, 2], dtype=torch.float64) + a, f64[B, 2])
-case(lambda a: torch.tensor([a.size(0), a.size(1)]) * 2, x[B, S], ones=False)
+case(sizes, x[B, S])
+case(count, x[B, S])
 case(lambda a: torch.as_tensor(a, dtype=torch.int64), x(-9, 9)[B, 2], script=False)
 
 case(lambda a: torch.arange(a.size(1)) + a, i64[B, S])
@@ -75,14 +87,15 @@ case(F.one_hot, i64(0, 5)[B, 4], 5)
 case(F.one_hot, i64(0, 5)[()], 5)
 case(F.one_hot, i64(values=(0, 3, 1))[B, 3])
 
-# Random: only sizes, types and bounds can be compared.
-case(lambda a: torch.rand_like(a).ge(0), (f32 | f64)[B, S])
-case(lambda a: (torch.randn_like(a) * 0).abs(), x[B, S])
-case(lambda a: (torch.rand(a.size(0), 2) < 1).all(), x[B, S])
+# Random: only sizes, types and bounds can be compared. ONNX Runtime has no kernels for RandomUniformLike of opset 22.
+OLDER = range(11, 22)
+case(lambda a: torch.rand_like(a).ge(0), (f32 | f64)[B, S], opsets=OLDER)
+case(lambda a: (torch.randn_like(a) * 0).abs(), x[B, S], opsets=OLDER)
+case(lambda a: (torch.rand(a.size(0), 2) < 1).all(), x[B, S], opsets=OLDER)
 case(lambda a: torch.randn(2, 3).isfinite(), x[B])
-case(lambda a: torch.randint(2, 3, (a.size(0), 2)), x[B])
-case(lambda a: torch.bernoulli(torch.ones_like(a)), x[B, 2])
-case(lambda a: a.bernoulli(0.0), x[B, 2])
-case(lambda a: torch.zeros_like(a).uniform_(1, 1.0001).round(), x[B, 2])
-case(lambda a: torch.normal(a, torch.zeros_like(a)), x[B, 2])
-case(lambda a: torch.zeros_like(a).normal_(2.0, 0.0), x[B, 2])
+case(lambda a: torch.randint(2, 3, (a.size(0), 2)), x[B], opsets=OLDER)
+case(lambda a: torch.bernoulli(torch.ones_like(a)), x[B, 2], opsets=OLDER)
+case(lambda a: a.bernoulli(0.0), x[B, 2], opsets=OLDER)
+case(lambda a: torch.zeros_like(a).uniform_(1, 1.0001).round(), x[B, 2], opsets=OLDER)
+case(lambda a: torch.normal(a, torch.zeros_like(a)), x[B, 2], opsets=OLDER)
+case(lambda a: torch.zeros_like(a).normal_(2.0, 0.0), x[B, 2], opsets=OLDER)

@@ -9,8 +9,11 @@ from tests.cases import B, N, S, boolean, case, f16, f32, f64, floats, i8, i16, 
 EVERY = f32 | f64 | f16 | i64 | i32 | i16 | i8 | u8
 
 # One operand, computed in floating point.
-for fn in (torch.exp, torch.sin, torch.cos, torch.tan, torch.atan, torch.sinh, torch.cosh, torch.tanh, torch.asinh):
+for fn in (torch.exp, torch.sin, torch.cos, torch.tanh):
     case(fn, (f32 | f64 | i64)[B, 5])
+for fn in (torch.tan, torch.atan, torch.sinh, torch.cosh, torch.asinh):
+    case(fn, (f32 | i64)[B, 5])
+    case(fn, f64[B, 5], reference="ONNX Runtime has no float64 kernel")
 for fn in (torch.erf, torch.erfc, torch.sigmoid, torch.expm1, torch.exp2, torch.deg2rad, torch.rad2deg, torch.sinc):
     case(fn, (f32 | i64)[B, 5])
 for fn in (torch.log, torch.sqrt, torch.rsqrt, torch.reciprocal, torch.log2, torch.log10, torch.log1p):
@@ -180,7 +183,8 @@ case(torch.min, i64[B, 4], i64[4])
 case(torch.atan2, x[B, 9], x[B, 9])
 case(torch.atan2, x(values=(1, -1, 0, 0, 0, 1, -1))[7], x(values=(0, 0, 1, -1, 0, -0.0, -1))[7])
 case(torch.atan2, i64[B, 9], i64[B, 9])
-case(torch.arctan2, f64[B, 9], f64[B, 9])
+case(torch.arctan2, x[B, 9], x[9])
+case(torch.atan2, f64[B, 9], f64[B, 9], reference="ONNX Runtime has no float64 kernel")
 case(torch.hypot, floats[B, 4], floats[4])
 case(torch.copysign, x[B, 4], x(values=(-1.0, 1.0, 0.0, -0.0))[4])
 case(torch.copysign, (f32 | i64)[B, 4], -2)
@@ -231,7 +235,6 @@ for fn in (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge):
     case(fn, (f32 | i64)[B, 4], 0.5)
     case(fn, i32[()], 1)
     case(fn, i64[B, 4], i32[()])
-case(torch.eq, boolean[B, 4], False)
 case(torch.ne, boolean[B, 4], 0)
 case(torch.not_equal, x[B, 4], x[4])
 case(torch.less, x[B, 4], x[4])
@@ -285,7 +288,7 @@ case(lambda a: a.add(1).exp_().sub_(2).neg_(), x[B, 4])
 case(lambda a: torch.add(a, 1, out=torch.empty_like(a)), x[B, 4])
 
 # Sizes in tensor arithmetic: no nodes for it.
-case(lambda a: a.reshape(a.size(0) // 2 * 2, -1), x[2 * B, 4])
+case(lambda a: a[: a.size(0) // 2 * 2], x[B, 4])
 case(lambda a: a.reshape(a.shape[0] * a.shape[1] // 2, 4), x[2 * B, S, 2])
 case(lambda a: torch.zeros(a.size(0) % 3 + 1, a.size(1) - 1) + a[:, 1:].sum(), x[B, S + 1])
 case(lambda a: a[:, : (a.size(1) + 1) // 2], x[B, N])
