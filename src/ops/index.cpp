@@ -10,11 +10,7 @@
 namespace lithify::ops {
 namespace {
 
-using eval::Call;
-using eval::Value;
 using onnx::Builder;
-using onnx::Dim;
-using onnx::Shape;
 using OnnxValue = onnx::Value;
 
 constexpr int64_t to_the_end = std::numeric_limits<int64_t>::max();
@@ -63,12 +59,11 @@ Diagonal diagonal_of(Call& c, size_t rank) {
   return d;
 }
 
-// self with src in place of a part of it.
+// self with src, which has the shape of the part, in place of a part of it.
 template <class Part>
 Value scattered(Call& c, const Part& part) {
   OnnxValue* x = c.tensor("self");
-  OnnxValue* source = c.tensor_as("src", x->dtype);
-  return part.put(c.onnx, x, c.onnx.expand(source, part.take(c.onnx, x)->shape));
+  return part.put(c.onnx, x, c.tensor_as("src", x->dtype));
 }
 
 // ---- indexing by tensors ------------------------------------------------------------------------------------------
@@ -549,7 +544,8 @@ Value one_hot(Call& c) {
   int64_t classes = c.integer("num_classes");
   OnnxValue* depth = b.scalar_int(DType::Int64, classes);
   if (classes < 0) depth = b.add(b.reduce("ReduceMax", x, {}, false), b.scalar_int(DType::Int64, 1));
-  return b.op("OneHot", {x, depth, b.ints({0, 1})}, {{"axis", int64_t{-1}}});
+  OnnxValue* y = b.op("OneHot", {at_least_1d(b, x), depth, b.ints({0, 1})}, {{"axis", int64_t{-1}}});
+  return x->rank() == 0 ? b.squeeze(y, {0}) : y;
 }
 
 // Bags of equal length become one dimension; others are summed by the number of their bag.

@@ -9,11 +9,7 @@
 namespace lithify::ops {
 namespace {
 
-using eval::Call;
-using eval::Value;
 using onnx::Builder;
-using onnx::Dim;
-using onnx::Shape;
 using OnnxValue = onnx::Value;
 
 // The tensors in the type that they promote to.

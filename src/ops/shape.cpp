@@ -10,11 +10,7 @@
 namespace lithify::ops {
 namespace {
 
-using eval::Call;
-using eval::Value;
 using onnx::Builder;
-using onnx::Dim;
-using onnx::Shape;
 using OnnxValue = onnx::Value;
 
 constexpr int64_t to_the_end = std::numeric_limits<int64_t>::max();
