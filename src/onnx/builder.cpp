@@ -67,8 +67,6 @@ void append_key(std::string& key, const Attribute& a) {
         using T = std::remove_cvref_t<decltype(v)>;
         if constexpr (std::is_same_v<T, std::string>) {
           key += v;
-        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-          for (const std::string& s : v) (key += s) += '\0';
         } else if constexpr (std::is_arithmetic_v<T>) {
           append_key(key, &v, sizeof(v));
         } else if constexpr (std::is_same_v<T, std::vector<int64_t>> || std::is_same_v<T, std::vector<float>>) {
@@ -485,7 +483,7 @@ Value* Builder::reshape(Value* x, const Shape& to) {
   Dim have = numel(x->shape), want = numel(to);
   if (have != want) {
     // One size may be the quotient that -1 stands for; then the division is exact whenever the program runs at all.
-    bool quotient = false;
+    bool quotient = sizes_agree(sym, have, want);
     for (size_t i = 0; i < to.size() && !quotient; ++i) {
       Shape rest = to;
       rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));

@@ -43,11 +43,11 @@ bool data_dependent(sym::Context& sym, Dim e) {
 /// tracing burnt in does not.
 bool equal_beyond_sample(sym::Context& sym, Dim a, Dim b) {
   static constexpr std::array<int64_t, 8> factors{2, 3, 5, 7, 11, 13, 17, 19};
+  static constexpr int64_t no_sample = 240;  // a size with many divisors, where none is known
   std::unordered_map<Dim, int64_t> values;
   auto value_of = [&](Dim symbol) -> std::optional<int64_t> {
-    const auto sample = sym.info(symbol).sample;
-    if (!sample) return std::nullopt;
-    return values.try_emplace(symbol, *sample * factors[values.size() % factors.size()]).first->second;
+    const int64_t sample = sym.info(symbol).sample.value_or(no_sample);
+    return values.try_emplace(symbol, sample * factors[values.size() % factors.size()]).first->second;
   };
   const auto at_a = sym.evaluate(a, value_of);
   const auto at_b = sym.evaluate(b, value_of);
@@ -61,6 +61,7 @@ Dim broadcast_size(sym::Context& sym, Dim a, Dim b, const Shape& sa, const Shape
     // The larger of the two at run time is the constant, whatever the data.
     if (a.is_constant() && data_dependent(sym, b)) return a;
     if (b.is_constant() && data_dependent(sym, a)) return b;
+    if (equal_beyond_sample(sym, a, b)) return b.is_constant() ? b : a;
   }
   throw Error(constants ? Code::ShapeMismatch : Code::BurntSize,
               fmt::format("the shapes {} and {} do not broadcast: {} against {}", print_shape(sa), print_shape(sb),
@@ -159,6 +160,12 @@ const OpDef* find_op(std::string_view name) {
   return it == by_name.end() ? nullptr : it->second;
 }
 
+bool sizes_agree(sym::Context& sym, Dim a, Dim b) {
+  if (const auto equal = sym.equal(a, b)) return *equal;
+  if (data_dependent(sym, a) || data_dependent(sym, b)) return true;
+  return equal_beyond_sample(sym, a, b);
+}
+
 namespace infer {
 
 void same(Inference& f) { f.set(0, f.in(0).dtype, f.in(0).shape); }
@@ -193,20 +200,12 @@ Dim size_from(Inference& f, size_t input, std::string_view name) {
 }
 
 Dim same_size(Inference& f, Dim a, Dim b, std::string_view what) {
-  if (a == b) return a;
-  const auto equal = f.sym.equal(a, b);
-  auto clash = [&](Code code) {
-    return Error(
-        code, fmt::format("{}: {} must agree, but one is {} and the other {}", f.node.op_type, what, a.str(), b.str()));
-  };
-  if (equal == false) throw clash(Code::ShapeMismatch);
-  if (!equal) {
-    const bool one_constant = a.is_constant() || b.is_constant();
-    const bool free = data_dependent(f.sym, a) || data_dependent(f.sym, b);
-    if (!free && (one_constant || !equal_beyond_sample(f.sym, a, b))) {
-      const auto at_a = f.sym.sample(a), at_b = f.sym.sample(b);
-      throw clash(at_a && at_b && *at_a != *at_b ? Code::ShapeMismatch : Code::BurntSize);
-    }
+  if (!sizes_agree(f.sym, a, b)) {
+    const auto at_a = f.sym.sample(a), at_b = f.sym.sample(b);
+    const bool never = f.sym.equal(a, b) == false || (at_a && at_b && *at_a != *at_b);
+    throw Error(
+        never ? Code::ShapeMismatch : Code::BurntSize,
+        fmt::format("{}: {} must agree, but one is {} and the other {}", f.node.op_type, what, a.str(), b.str()));
   }
   return b.is_constant() ? b : a;
 }

@@ -53,4 +53,8 @@ const OpDef* find_op(std::string_view name);
 /// Sizes that a and b broadcast to. Throws ShapeMismatch, or BurntSize where a dynamic dimension meets a number.
 Shape broadcast_shapes(sym::Context& sym, const Shape& a, const Shape& b);
 
+/// Whether two sizes that must agree may be taken to do so: they are equal, or the program computes both and they are
+/// equal at sizes other than the sample's too, or one is known only at run time.
+bool sizes_agree(sym::Context& sym, Dim a, Dim b);
+
 }  // namespace lithify::onnx
