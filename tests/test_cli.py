@@ -58,7 +58,8 @@ def refused(done: subprocess.CompletedProcess[str], folder: Path, *words: str) -
     """A diagnostic with its code and these words, exit code 1, and nothing written."""
     assert done.returncode == 1, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "LTH" in done.stderr, done.stderr
-    assert done.stderr.isascii(), done.stderr
+    assert all(c.isprintable() or c == "\n" for c in done.stderr) and "\ufffd" not in done.stderr, repr(done.stderr)
+    assert len(done.stderr) < 4000, "a message for people is shorter"
     for word in words:
         assert word in done.stderr, f"no {word!r} in\n{done.stderr}"
     assert not list(folder.iterdir()), f"left behind: {list(folder.iterdir())}"
