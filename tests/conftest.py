@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.driver import LITHIFY
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--opsets", default="", help="other opsets to take each case through: all, or numbers with commas")
@@ -12,6 +14,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure() -> None:
     torch.set_num_threads(1)
+    if not LITHIFY.exists():
+        pytest.exit(f"there is no {LITHIFY}; `make build` makes it", returncode=1)
 
 
 @pytest.fixture

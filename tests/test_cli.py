@@ -149,10 +149,11 @@ def test_inspect(name: str) -> None:
 
 @pytest.mark.parametrize("name", SPECS)
 def test_check(name: str) -> None:
-    done = lithify("check", DATA / f"{name}.pt", "--json")
+    told = [word for spec in SPECS[name] for word in ("--input", spec)]
+    done = lithify("check", DATA / f"{name}.pt", "--json", *told)
     assert done.returncode == 0, done.stdout + done.stderr
     json.loads(done.stdout)
-    assert lithify("check", DATA / f"{name}.pt", "--opset", "13").returncode == 0
+    assert lithify("check", DATA / f"{name}.pt", "--opset", "13", *told).returncode == 0
 
 
 def test_ops() -> None:
@@ -279,7 +280,7 @@ NOT_MODELS: dict[str, tuple[Callable[[], bytes], list[str]]] = {
     "zeros": (lambda: bytes(1000), []),
     "text": (lambda: b"import torch\n", []),
     "page": (lambda: b"<!DOCTYPE html><html><body>404</body></html>", []),
-    "pointer": (lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", ["git lfs"]),
+    "pointer": (lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", ["git lfs pull"]),
     "safetensors": (safetensors, ["torch.jit"]),
     "state_dict": (lambda: saved(nn.Linear(2, 2).state_dict()), ["torch.jit"]),
     "checkpoint": (lambda: saved({"epoch": 3, "model": nn.Linear(2, 2).state_dict()}), ["torch.jit"]),
@@ -299,9 +300,7 @@ NOT_MODELS: dict[str, tuple[Callable[[], bytes], list[str]]] = {
 def test_not_a_model(kind: str, command: str, tmp_path: Path, out: Path) -> None:
     make, words = NOT_MODELS[kind]
     model = file_of(tmp_path, make())
-    refused(lithify(command, model, *(["-o", out] if command == "export" else [])), out.parent, "model.pt")
-    told = lithify(command, model, *(["-o", out] if command == "export" else [])).stderr.lower()
-    assert all(word.lower() in told for word in words), told
+    refused(lithify(command, model, *(["-o", out] if command == "export" else [])), out.parent, *words)
 
 
 @pytest.mark.parametrize("path", ["missing.pt", "."])

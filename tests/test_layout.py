@@ -26,7 +26,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "cli": {"base"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
-MACHINE = re.compile(rb"(?<![\w.])/(?:work|home|root|tmp|Users)/\w")
+MACHINE = re.compile(rb"(?<![\w.])/(?:work|root|tmp)/\w")
 
 
 def tracked() -> list[Path]:

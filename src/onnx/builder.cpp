@@ -67,6 +67,8 @@ void append_key(std::string& key, const Attribute& a) {
         using T = std::remove_cvref_t<decltype(v)>;
         if constexpr (std::is_same_v<T, std::string>) {
           key += v;
+        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+          for (const std::string& s : v) (key += s) += '\0';
         } else if constexpr (std::is_arithmetic_v<T>) {
           append_key(key, &v, sizeof(v));
         } else if constexpr (std::is_same_v<T, std::vector<int64_t>> || std::is_same_v<T, std::vector<float>>) {

@@ -144,6 +144,7 @@ std::string print_attribute(const Attribute& a) {
     std::string operator()(const std::string& v) const { return fmt::format("\"{}\"", v); }
     std::string operator()(const std::vector<int64_t>& v) const { return j(v); }
     std::string operator()(const std::vector<float>& v) const { return j(v); }
+    std::string operator()(const std::vector<std::string>& v) const { return j(v); }
     std::string operator()(const std::shared_ptr<const Tensor>& v) const {
       return fmt::format("<{} of {} elements>", name_of(v->dtype), v->numel());
     }

@@ -72,7 +72,7 @@ struct Value {
 
 struct Attribute {
   using Data = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
-                            std::shared_ptr<const Tensor>, std::shared_ptr<Graph>>;
+                            std::vector<std::string>, std::shared_ptr<const Tensor>, std::shared_ptr<Graph>>;
   std::string name;
   Data data;
 };

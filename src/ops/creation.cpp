@@ -160,7 +160,9 @@ Value one_hot(Call& c) {
   Ref depth = b.symbolic(classes);
   // As many classes as the largest index needs.
   if (classes.is(-1)) depth = b.add(b.reduce("ReduceMax", x, {}, false), b.scalar_int(DType::Int64, 1));
-  return b.op("OneHot", {x, depth, b.ints({0, 1})});
+  // OneHot takes no 0-d indices.
+  Ref out = b.op("OneHot", {x->rank() ? x : b.reshape(x, {b.dim(1)}), depth, b.ints({0, 1})});
+  return x->rank() ? out : b.squeeze(out, {0});
 }
 
 // ---- from numbers
@@ -238,8 +240,8 @@ Ref random_integers(Call& c, const Shape& shape, DType t) {
   return c.onnx.cast(c.onnx.op("Floor", {random(c.onnx, "RandomUniform", shape, DType::Float, range)}), t);
 }
 
+// Not ONNX's Bernoulli, which is 1 with the probability 1 - p by the function that defines it.
 Ref bernoulli(Builder& b, Ref p, DType t) {
-  if (b.opset() >= 15) return b.op("Bernoulli", {p}, {{"dtype", static_cast<int64_t>(t)}});
   return b.cast(b.op("Less", {random(b, "RandomUniform", p->shape, p->dtype), p}), t);
 }
 

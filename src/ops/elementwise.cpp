@@ -74,7 +74,7 @@ Ref minimum(Builder& b, Ref x, Ref y) { return extremum(b, false, x, y); }
 
 Ref clip(Builder& b, Ref x, Ref low, Ref high) {
   bool scalars = (!low || low->rank() == 0) && (!high || high->rank() == 0);
-  if (scalars && (is_float(x->dtype) || b.opset() >= 12)) return b.op("Clip", {x, low, high});
+  if (scalars && (x->dtype == DType::Float || b.opset() >= 12)) return b.op("Clip", {x, low, high});
   if (low) x = maximum(b, x, low);
   if (high) x = minimum(b, x, high);
   return x;

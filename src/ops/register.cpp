@@ -5,6 +5,7 @@ namespace lithify::ops {
 void register_all(eval::Registry& ops) {
   register_activation(ops);
   register_attention(ops);
+  register_conv(ops);
   register_convert(ops);
   register_creation(ops);
   register_index(ops);
@@ -12,8 +13,11 @@ void register_all(eval::Registry& ops) {
   register_linear(ops);
   register_norm(ops);
   register_pointwise(ops);
+  register_pool(ops);
   register_prim(ops);
   register_reduce(ops);
+  register_resize(ops);
+  register_rnn(ops);
   register_shape(ops);
 }
 

@@ -12,6 +12,7 @@ using onnx::Shape;
 
 void register_activation(eval::Registry& ops);
 void register_attention(eval::Registry& ops);
+void register_conv(eval::Registry& ops);
 void register_convert(eval::Registry& ops);
 void register_creation(eval::Registry& ops);
 void register_index(eval::Registry& ops);
@@ -19,8 +20,11 @@ void register_join(eval::Registry& ops);
 void register_linear(eval::Registry& ops);
 void register_norm(eval::Registry& ops);
 void register_pointwise(eval::Registry& ops);
+void register_pool(eval::Registry& ops);
 void register_prim(eval::Registry& ops);
 void register_reduce(eval::Registry& ops);
+void register_resize(eval::Registry& ops);
+void register_rnn(eval::Registry& ops);
 void register_shape(eval::Registry& ops);
 
 void register_all(eval::Registry& ops);

@@ -20,8 +20,8 @@ namespace node_proto {
 enum : uint32_t { input = 1, output = 2, name = 3, op_type = 4, attribute = 5, domain = 7 };
 }
 namespace attribute_proto {
-enum : uint32_t { name = 1, f = 2, i = 3, s = 4, t = 5, g = 6, floats = 7, ints = 8, type = 20 };
-enum Type : int32_t { FLOAT = 1, INT = 2, STRING = 3, TENSOR = 4, GRAPH = 5, FLOATS = 6, INTS = 7 };
+enum : uint32_t { name = 1, f = 2, i = 3, s = 4, t = 5, g = 6, floats = 7, ints = 8, strings = 9, type = 20 };
+enum Type : int32_t { FLOAT = 1, INT = 2, STRING = 3, TENSOR = 4, GRAPH = 5, FLOATS = 6, INTS = 7, STRINGS = 8 };
 }  // namespace attribute_proto
 namespace tensor_proto {
 enum : uint32_t { dims = 1, data_type = 2, name = 8, raw_data = 9, external_data = 13, data_location = 14 };
@@ -98,23 +98,22 @@ std::string tensor_type(const onnx::Value& value) {
   return bytes;
 }
 
+/// nullptr is an optional input or output that is left out; a value without a name would be read as that.
+const std::string& name_of_value(const onnx::Value* value) {
+  static const std::string left_out;
+  if (!value) return left_out;
+  if (value->name.empty()) throw Error(Code::Internal, "a value of the graph has no name");
+  return value->name;
+}
+
 std::string value_info(const onnx::Value& value) {
   std::string bytes;
   pbf_writer fields(bytes);
-  fields.add_string(value_info_proto::name, value.name);
+  fields.add_string(value_info_proto::name, name_of_value(&value));
   pbf_writer type(fields, value_info_proto::type);
   type.add_message(type_proto::tensor_type, tensor_type(value));
   type.commit();
   return bytes;
-}
-
-/// An unnamed value would be read as an optional input that is left out.
-const std::string& name_in(const onnx::Value* value, const onnx::Node& node) {
-  static const std::string left_out;
-  if (!value) return left_out;
-  if (value->name.empty())
-    throw Error(Code::Internal, fmt::format("a value at node '{}' ({}) has no name", node.name, node.op_type));
-  return value->name;
 }
 
 /// The lengths in the file are computed from the tensor and the bytes come from its pieces: they must agree.
@@ -186,8 +185,8 @@ class Encoder {
 
   Message node(const onnx::Node& node) {
     Message message;
-    for (const onnx::Value* value : node.inputs) message.fields().add_string(node_proto::input, name_in(value, node));
-    for (const onnx::Value* value : node.outputs) message.fields().add_string(node_proto::output, name_in(value, node));
+    for (const onnx::Value* value : node.inputs) message.fields().add_string(node_proto::input, name_of_value(value));
+    for (const onnx::Value* value : node.outputs) message.fields().add_string(node_proto::output, name_of_value(value));
     if (!node.name.empty()) message.fields().add_string(node_proto::name, node.name);
     message.fields().add_string(node_proto::op_type, node.op_type);
     for (const onnx::Attribute& a : node.attributes) message.add_message(node_proto::attribute, attribute(a));
@@ -226,6 +225,10 @@ class Encoder {
   static Type add_data(Message& message, const std::string&, const std::vector<float>& values) {
     for (const float value : values) message.fields().add_float(attribute_proto::floats, value);
     return Type::FLOATS;
+  }
+  static Type add_data(Message& message, const std::string&, const std::vector<std::string>& values) {
+    for (const std::string& value : values) message.fields().add_bytes(attribute_proto::strings, value);
+    return Type::STRINGS;
   }
   Type add_data(Message& message, const std::string& name, const std::shared_ptr<const onnx::Tensor>& value) {
     Message tensor = tensor_header(*value, name);

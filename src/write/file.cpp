@@ -56,10 +56,10 @@ OutputFile::OutputFile(const fs::path& path, uint64_t size) : OutputFile(path) {
     open_directly();
     return;
   }
-  if (fs::is_regular_file(status)) target_ = fs::canonical(path);
+  if (fs::path followed = fs::canonical(path, ignored); !followed.empty()) target_ = std::move(followed);
   const fs::path directory = directory_of(target_);
   if (!fs::is_directory(directory, ignored))
-    throw Error(Code::CannotWrite, fmt::format("the directory '{}' of the output does not exist", directory.string()),
+    throw Error(Code::CannotWrite, fmt::format("there is no directory '{}' for the output", directory.string()),
                 "create it first");
   open_temporary();
   reserve(size);

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
-#include <exception>
+#include <future>
 #include <memory>
 #include <thread>
 
@@ -184,35 +184,26 @@ void Plan::run(const OutputFile& file, Progress& progress) const {
   std::atomic<size_t> next{0};
   std::atomic<bool> stop{false};
   const auto work = [&](bool calling_thread) {
-    Worker worker(file);
-    for (size_t job = next++; job + 1 < begins.size() && !stop; job = next++) {
-      const std::span parts = std::span(parts_).subspan(begins[job], begins[job + 1] - begins[job]);
-      worker.write(parts);
-      for (const Part& part : parts) progress.add(part.size);
-      if (calling_thread) progress.tell();
+    try {
+      Worker worker(file);
+      for (size_t job = next++; job + 1 < begins.size() && !stop; job = next++) {
+        const std::span parts = std::span(parts_).subspan(begins[job], begins[job + 1] - begins[job]);
+        worker.write(parts);
+        for (const Part& part : parts) progress.add(part.size);
+        if (calling_thread) progress.tell();
+      }
+    } catch (...) {
+      stop = true;
+      throw;
     }
   };
 
-  std::exception_ptr second_failed;
-  std::thread second;
-  if (file.seekable() && size_ >= parallel_bytes && std::thread::hardware_concurrency() > 1)
-    second = std::thread([&] {
-      try {
-        work(false);
-      } catch (...) {
-        second_failed = std::current_exception();
-        stop = true;
-      }
-    });
-  try {
-    work(true);
-  } catch (...) {
-    stop = true;
-    if (second.joinable()) second.join();
-    throw;
-  }
-  if (second.joinable()) second.join();
-  if (second_failed) std::rethrow_exception(second_failed);
+  // Deferred when no thread is to be had: nothing is left to do then. The future waits for its thread in any case.
+  std::future<void> second;
+  if (file.seekable() && bytes_ >= parallel_bytes && std::thread::hardware_concurrency() > 1)
+    second = std::async(std::launch::async | std::launch::deferred, work, false);
+  work(true);
+  if (second.valid()) second.get();
 }
 
 }  // namespace lithify::write

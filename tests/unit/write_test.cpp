@@ -10,6 +10,7 @@
 #include <iterator>
 #include <numeric>
 #include <protozero/pbf_reader.hpp>
+#include <span>
 #include <thread>
 
 #include "base/diagnostic.hpp"
@@ -102,9 +103,8 @@ std::string bytes_of(const std::vector<T>& values) {
 
 template <typename T>
 TensorView dense(DType dtype, Ints sizes, const std::vector<T>& values) {
-  std::vector<std::byte> data(values.size() * sizeof(T));
-  std::memcpy(data.data(), values.data(), data.size());
-  return TensorView::dense(dtype, std::move(sizes), std::move(data));
+  const auto bytes = std::as_bytes(std::span(values));
+  return TensorView::dense(dtype, std::move(sizes), {bytes.begin(), bytes.end()});
 }
 
 std::vector<float> counting(size_t n, float first = 0) {

@@ -1,0 +1,143 @@
+// Convolutions and transposed convolutions.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/register.hpp"
+
+namespace lithify::ops {
+namespace {
+
+using eval::Registry;
+
+using Ints = std::vector<int64_t>;
+
+struct Convolution {
+  Ints stride, pads, dilation, output_padding;  // pads: all begins, then all ends
+  int64_t groups = 1;
+  bool transposed = false;
+};
+
+// A single number stands for every spatial dimension.
+Ints spread(Ints v, size_t dims) {
+  if (v.size() == 1) v.resize(dims, v[0]);
+  return v;
+}
+
+Ints both_sides(const Ints& padding) {
+  Ints pads = padding;
+  pads.insert(pads.end(), padding.begin(), padding.end());
+  return pads;
+}
+
+// An input without a batch dimension is a batch of one.
+template <class F>
+onnx::Value* batched(onnx::Builder& b, onnx::Value* x, size_t dims, F f) {
+  if (x->rank() == dims + 2) return f(x);
+  return b.squeeze(f(b.unsqueeze(x, {0})), {0});
+}
+
+onnx::Value* convolve(Call& c, onnx::Value* x, const Convolution& conv) {
+  onnx::Value *weight = c.tensor("weight"), *bias = c.maybe_tensor("bias");
+  size_t dims = weight->rank() - 2;
+  Ints kernel;
+  for (size_t i = 2; i < weight->rank(); ++i) {
+    std::optional<int64_t> k = weight->shape[i].constant();
+    if (!k) c.unsupported("a kernel size that is known only at run time");
+    kernel.push_back(*k);
+  }
+  onnx::Attributes attributes{
+      {"dilations", spread(conv.dilation, dims)}, {"group", conv.groups}, {"kernel_shape", kernel}};
+  if (conv.transposed) {
+    Ints extra = spread(conv.output_padding, dims);
+    if (std::any_of(extra.begin(), extra.end(), [](int64_t e) { return e != 0; }))
+      attributes.push_back({"output_padding", extra});
+  }
+  attributes.push_back({"pads", conv.pads});
+  attributes.push_back({"strides", spread(conv.stride, dims)});
+  return batched(c.onnx, x, dims, [&](onnx::Value* v) {
+    return c.onnx.op(conv.transposed ? "ConvTranspose" : "Conv", {v, weight, bias}, attributes);
+  });
+}
+
+size_t spatial_dims(Call& c) { return c.tensor("weight")->rank() - 2; }
+
+Value conv(Call& c) {
+  size_t dims = spatial_dims(c);
+  Convolution conv{c.integers("stride"),
+                   both_sides(spread(c.integers("padding"), dims)),
+                   c.integers("dilation"),
+                   {},
+                   c.integer("groups")};
+  return convolve(c, c.tensor("input"), conv);
+}
+
+// padding="same" puts the odd element at the end.
+Value conv_named_padding(Call& c) {
+  size_t dims = spatial_dims(c);
+  Ints dilation = spread(c.integers("dilation"), dims);
+  Ints begins(dims, 0), ends(dims, 0);
+  std::string padding = c.text("padding");
+  if (padding == "same") {
+    onnx::Value* weight = c.tensor("weight");
+    for (size_t i = 0; i < dims; ++i) {
+      int64_t total = dilation[i] * (*weight->shape[i + 2].constant() - 1);
+      begins[i] = total / 2;
+      ends[i] = total - begins[i];
+    }
+  } else if (padding != "valid") {
+    c.unsupported(fmt::format("padding '{}'", padding));
+  }
+  begins.insert(begins.end(), ends.begin(), ends.end());
+  return convolve(c, c.tensor("input"), {c.integers("stride"), begins, dilation, {}, c.integer("groups")});
+}
+
+Value conv_transpose(Call& c) {
+  size_t dims = spatial_dims(c);
+  Convolution conv{c.integers("stride"),   both_sides(spread(c.integers("padding"), dims)),
+                   c.integers("dilation"), c.integers("output_padding"),
+                   c.integer("groups"),    true};
+  return convolve(c, c.tensor("input"), conv);
+}
+
+Value convolution(Call& c) {
+  size_t dims = spatial_dims(c);
+  bool transposed = c.flag("transposed");
+  Convolution conv{c.integers("stride"),   both_sides(spread(c.integers("padding"), dims)),
+                   c.integers("dilation"), c.integers("output_padding"),
+                   c.integer("groups"),    transposed};
+  return convolve(c, c.tensor("input"), conv);
+}
+
+}  // namespace
+
+void register_conv(Registry& ops) {
+  for (int dims : {1, 2, 3}) {
+    std::string d = std::to_string(dims);
+    std::string head = fmt::format("(Tensor input, Tensor weight, Tensor? bias=None, int[{}] stride=1, ", d);
+    ops.add(fmt::format("aten::conv{}d{}int[{}] padding=0, int[{}] dilation=1, int groups=1) -> Tensor", d, head, d, d),
+            conv);
+    ops.add(fmt::format("aten::conv{}d.padding{}str padding=\"valid\", int[{}] dilation=1, int groups=1) -> Tensor", d,
+                        head, d),
+            conv_named_padding);
+    std::string transposed = dims == 1 ? "aten::conv_transpose1d" : fmt::format("aten::conv_transpose{}d.input", d);
+    ops.add(fmt::format("{}{}int[{}] padding=0, int[{}] output_padding=0, int groups=1, int[{}] dilation=1) -> Tensor",
+                        transposed, head, d, d, d),
+            conv_transpose);
+  }
+  std::string common =
+      "(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] "
+      "output_padding, int groups";
+  for (const std::string& schema :
+       {"aten::_convolution" + common +
+            ", bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",
+        "aten::_convolution.deprecated" + common +
+            ", bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor",
+        "aten::convolution" + common + ") -> Tensor"})
+    ops.add(schema, convolution);
+  std::string modes =
+      "(Tensor input, Tensor weight, Tensor? bias, int[] stride, str padding, int[] dilation, int groups) -> Tensor";
+  ops.add("aten::_convolution_mode" + modes, conv_named_padding);
+}
+
+}  // namespace lithify::ops

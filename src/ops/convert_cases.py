@@ -1,0 +1,42 @@
+"""Cases of src/ops/convert.cpp."""
+
+import torch
+
+from tests.cases import B, S, boolean, case, f16, f32, f64, i8, i16, i32, i64, inf, nan, u8, x
+
+for dtype in (torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8):
+    case(torch.Tensor.to, (f32 | f64 | f16 | i64 | i32 | i16 | i8 | u8 | boolean)[B, 4], dtype)
+case(lambda a: a.to(torch.uint8), (f32(0, 9) | i64(0, 300) | boolean)[B, 4])
+case(lambda a: a.to(torch.bool), (f32 | i64 | u8 | f16)[B, 4])
+case(lambda a: a.to(torch.bool), x(values=(nan, inf, 0.0, -0.0, 0.25))[5])
+case(lambda a: a.to(torch.bfloat16).to(torch.float32), x[B, 4])
+case(lambda a: a.to(torch.int8), i64(-300, 300)[B, 9])
+case(lambda a: a.to(torch.int64), x(-9, 9)[B, 9])
+case(lambda a: a.to("cpu"), x[B])
+case(lambda a: a.to("cpu", torch.float64), x[B])
+case(lambda a: a.to(torch.device("cpu"), dtype=torch.int32), x(-9, 9)[B])
+case(lambda a: a.to(dtype=torch.float64, copy=True), x[B])
+case(lambda a, b: a.to(b), x(-9, 9)[B], i64[2])
+case(lambda a: a.float(), (f64 | i64)[B])
+case(lambda a: a.double(), x[B])
+case(lambda a: a.half(), x[B])
+case(lambda a: a.int(), x(-9, 9)[B])
+case(lambda a: a.long(), x(-9, 9)[B])
+case(lambda a: a.bool(), x[B])
+case(lambda a: a.type(torch.int32), x(-9, 9)[B], script=False)
+case(torch.Tensor.type_as, x(-9, 9)[B], i64[2])
+case(torch.Tensor.type_as, x[B], x[2])
+case(lambda a: a.clone().add_(1) + a, x[B])
+case(lambda a: a.contiguous().add_(1) + a, x[B])
+case(lambda a: a.detach() + 1, x[B])
+case(lambda a: a.cpu() * 2, x[B])
+case(lambda a: a.transpose(0, 1).contiguous(), x[B, S])
+case(lambda a, b: a.clone().copy_(b), x[B, 4], x[4])
+case(lambda a, b: a.clone().copy_(b), x[B, 4], i64[B, 1])
+case(lambda a, b: a.clone().copy_(b), i64[B, 4], x(-9, 9)[()])
+case(lambda a: a.clone().fill_(2.5), (f32 | i64)[B, 4])
+case(lambda a, b: a.clone().fill_(b), x[B, 4], x[()])
+case(lambda a: a.clone().zero_() + 1, (f32 | i64)[B, 4])
+case(lambda a: a.float().add_(1) + a, x[B, 4])
+case(lambda a: a.to(torch.float32).add_(1) + a, x[B, 4])
+case(lambda a: a.double().add_(1) + a, x[B, 4])

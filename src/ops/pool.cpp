@@ -1,0 +1,307 @@
+// Pooling: over windows, and to a given size.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "ops/register.hpp"
+
+namespace lithify::ops {
+namespace {
+
+using eval::Registry;
+
+using Ints = std::vector<int64_t>;
+
+Ints spread(Ints v, size_t dims) {
+  if (v.size() == 1) v.resize(dims, v[0]);
+  return v;
+}
+
+// The last letters of an operator's name say how many dimensions it pools over: max_pool2d.
+size_t dims_of(const Call& c) {
+  for (char d : {'1', '2', '3'})
+    if (c.schema.name.find(std::string(1, d) + "d") != std::string::npos) return static_cast<size_t>(d - '0');
+  c.unsupported("an operator of unknown rank");
+}
+
+// Pools a batch; an input without a batch dimension is a batch of one.
+template <class F>
+std::vector<onnx::Value*> batched(onnx::Builder& b, onnx::Value* x, size_t dims, F f) {
+  if (x->rank() == dims + 2) return f(x);
+  std::vector<onnx::Value*> out = f(b.unsqueeze(x, {0}));
+  for (onnx::Value*& v : out) v = b.squeeze(v, {0});
+  return out;
+}
+
+struct Window {
+  Ints kernel, stride, padding, dilation;
+  bool ceil = false;
+  onnx::Attributes attributes() const {
+    onnx::Attributes a;
+    if (ceil) a.push_back({"ceil_mode", int64_t{1}});
+    if (std::any_of(dilation.begin(), dilation.end(), [](int64_t d) { return d != 1; }))
+      a.push_back({"dilations", dilation});
+    a.push_back({"kernel_shape", kernel});
+    Ints pads = padding;
+    pads.insert(pads.end(), padding.begin(), padding.end());
+    if (std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p != 0; })) a.push_back({"pads", pads});
+    a.push_back({"strides", stride});
+    return a;
+  }
+};
+
+Window window_of(Call& c, size_t dims) {
+  Window w;
+  w.kernel = spread(c.integers("kernel_size"), dims);
+  w.stride = spread(c.integers("stride"), dims);
+  if (w.stride.empty()) w.stride = w.kernel;
+  w.padding = spread(c.integers("padding"), dims);
+  w.dilation = c.schema.argument("dilation") ? spread(c.integers("dilation"), dims) : Ints(dims, 1);
+  w.ceil = c.flag("ceil_mode");
+  return w;
+}
+
+// PyTorch's size of a pooled dimension; with ceil_mode the last window must start inside the input or its left padding.
+Dim pooled_size(sym::Context& sym, Dim in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, bool ceil) {
+  auto k = [&](int64_t v) { return sym.constant(v); };
+  Dim span = sym.add(in, k(2 * pad - dilation * (kernel - 1) - 1));
+  if (!ceil) return sym.add(sym.floor_div(span, k(stride)), k(1));
+  Dim out = sym.add(sym.ceil_div(span, k(stride)), k(1));
+  // (out - 1) * stride >= in + pad: one window less. That is the number of starts below in + pad.
+  return sym.min(out, sym.ceil_div(sym.add(in, k(pad)), k(stride)));
+}
+
+// ONNX and PyTorch agree on the size that ceil_mode gives only where the last window starts inside. Where that is not
+// so, the input is padded at the end and pooled without ceil_mode.
+bool ceil_agrees(onnx::Builder& b, onnx::Value* x, const Window& w) {
+  size_t lead = x->rank() - w.kernel.size();
+  for (size_t i = 0; i < w.kernel.size(); ++i) {
+    Dim in = x->shape[lead + i], span = b.sym.add(in, b.dim(2 * w.padding[i] - w.dilation[i] * (w.kernel[i] - 1) - 1));
+    Dim plain = b.sym.add(b.sym.ceil_div(span, b.dim(w.stride[i])), b.dim(1));
+    if (b.sym.equal(plain, pooled_size(b.sym, in, w.kernel[i], w.stride[i], w.padding[i], w.dilation[i], true)) != true)
+      return false;
+  }
+  return true;
+}
+
+// The elements that must follow each dimension for its last, cut off windows to be whole.
+std::vector<Dim> missing_at_end(onnx::Builder& b, onnx::Value* x, const Window& w) {
+  size_t lead = x->rank() - w.kernel.size();
+  std::vector<Dim> out;
+  for (size_t i = 0; i < w.kernel.size(); ++i) {
+    Dim in = x->shape[lead + i];
+    Dim windows = pooled_size(b.sym, in, w.kernel[i], w.stride[i], w.padding[i], w.dilation[i], true);
+    Dim needed = b.sym.add(b.sym.mul(b.sym.sub(windows, b.dim(1)), b.dim(w.stride[i])),
+                           b.dim(w.dilation[i] * (w.kernel[i] - 1) + 1));
+    out.push_back(b.sym.max(b.dim(0), b.sym.sub(needed, b.sym.add(in, b.dim(2 * w.padding[i])))));
+  }
+  return out;
+}
+
+onnx::Value* padded(onnx::Builder& b, onnx::Value* x, const Ints& begin, const std::vector<Dim>& end, double fill) {
+  std::vector<std::pair<Dim, Dim>> pads(x->rank() - begin.size(), {b.dim(0), b.dim(0)});
+  for (size_t i = 0; i < begin.size(); ++i) pads.emplace_back(b.dim(begin[i]), end[i]);
+  return b.pad(x, pads, "constant", b.scalar(x->dtype, fill));
+}
+
+// Pools with a pooling operator of ONNX after making the windows of ceil_mode whole, if need be.
+template <class F>
+auto with_whole_windows(onnx::Builder& b, onnx::Value* x, Window w, double fill, F pool) {
+  if (w.ceil && !ceil_agrees(b, x, w)) {
+    std::vector<Dim> end = missing_at_end(b, x, w);
+    for (size_t i = 0; i < end.size(); ++i) end[i] = b.sym.add(end[i], b.dim(w.padding[i]));
+    x = padded(b, x, w.padding, end, fill);
+    w.padding.assign(w.padding.size(), 0);
+    w.ceil = false;
+  }
+  return pool(x, w);
+}
+
+double lowest(DType t) { return is_float(t) ? -std::numeric_limits<double>::infinity() : t == DType::Int8 ? -128 : 0; }
+
+std::vector<onnx::Value*> max_pool(Call& c, bool indices) {
+  size_t dims = dims_of(c);
+  Window w = window_of(c, dims);
+  onnx::Builder& b = c.onnx;
+  onnx::Value* input = c.tensor("self");
+  DType type = input->dtype;
+  // Kernels exist for floats and bytes; other integers are exact in float64.
+  if (!is_float(type) && type != DType::Int8 && type != DType::UInt8) input = b.cast(input, DType::Double);
+  if (input->dtype == DType::BFloat16) input = b.cast(input, DType::Float);
+  auto out = batched(b, input, dims, [&](onnx::Value* x) {
+    if (indices && w.ceil && !ceil_agrees(b, x, w))
+      c.unsupported("indices with ceil_mode where the last window is cut off");
+    return with_whole_windows(b, x, w, lowest(x->dtype), [&](onnx::Value* v, const Window& final) {
+      return b.op_n("MaxPool", {v}, final.attributes(), indices ? 2 : 1);
+    });
+  });
+  out[0] = b.cast(out[0], type);
+  return out;
+}
+
+// ONNX counts positions over the whole tensor, PyTorch over one plane.
+onnx::Value* plane_indices(onnx::Builder& b, onnx::Value* indices, onnx::Value* x, size_t dims) {
+  Dim plane = b.numel({x->shape.end() - static_cast<std::ptrdiff_t>(dims), x->shape.end()});
+  return b.op("Mod", {indices, b.symbolic(plane)});
+}
+
+Value avg_pool(Call& c) {
+  size_t dims = dims_of(c);
+  Window w = window_of(c, dims);
+  onnx::Builder& b = c.onnx;
+  bool include = c.flag("count_include_pad");
+  std::optional<int64_t> divisor =
+      c.schema.argument("divisor_override") ? c.maybe_integer("divisor_override") : std::nullopt;
+  onnx::Value* input = c.tensor("self");
+  auto average = [&](onnx::Value* x, const Window& window, bool count_pads) {
+    onnx::Attributes a = window.attributes();
+    if (count_pads) a.insert(a.begin() + (window.ceil ? 1 : 0), {"count_include_pad", int64_t{1}});
+    return b.op("AveragePool", {x}, a);
+  };
+  return batched(b, input, dims, [&](onnx::Value* x) -> std::vector<onnx::Value*> {
+    double volume = 1;
+    for (int64_t k : w.kernel) volume *= static_cast<double>(k);
+    bool pads = std::any_of(w.padding.begin(), w.padding.end(), [](int64_t p) { return p != 0; });
+    if (!divisor && !w.ceil) return {average(x, w, include && pads)};
+    // Sums over whole windows of zero-padded elements, divided by what PyTorch counts in each.
+    std::vector<Dim> end = w.ceil ? missing_at_end(b, x, w) : std::vector<Dim>(dims, b.dim(0));
+    auto sums = [&](onnx::Value* v, const Ints& begin, std::vector<Dim> ends) {
+      Window whole = w;
+      whole.padding.assign(dims, 0);
+      whole.ceil = false;
+      return b.mul(average(padded(b, v, begin, ends, 0), whole, false), b.scalar(v->dtype, volume));
+    };
+    std::vector<Dim> both = end;
+    for (size_t i = 0; i < dims; ++i) both[i] = b.sym.add(both[i], b.dim(w.padding[i]));
+    onnx::Value* total = sums(x, w.padding, both);
+    if (divisor) return {b.div(total, b.scalar(x->dtype, static_cast<double>(*divisor)))};
+    // Elements that are counted: of the input, and of the padding if it counts; never those past the padding.
+    Shape counted{b.dim(1), b.dim(1)};
+    for (size_t i = 0; i < dims; ++i)
+      counted.push_back(include ? b.sym.add(x->shape[x->rank() - dims + i], b.dim(2 * w.padding[i]))
+                                : x->shape[x->rank() - dims + i]);
+    onnx::Value* ones = b.full(counted, b.scalar(x->dtype, 1.0));
+    onnx::Value* count = include ? sums(ones, Ints(dims, 0), end) : sums(ones, w.padding, both);
+    return {b.div(total, count)};
+  })[0];
+}
+
+// [out, in]: 1/n where the element is one of the n that the output averages.
+onnx::Value* averaging_matrix(onnx::Builder& b, DType t, Dim in, Dim out) {
+  auto range = [&](Dim n) {
+    return b.op("Range", {b.scalar_int(DType::Int64, 0), b.symbolic(n), b.scalar_int(DType::Int64, 1)});
+  };
+  onnx::Value *rows = b.unsqueeze(range(out), {1}), *columns = range(in);
+  onnx::Value *size = b.symbolic(in), *count = b.symbolic(out), *one = b.scalar_int(DType::Int64, 1);
+  onnx::Value* start = b.div(b.mul(rows, size), count);
+  onnx::Value* end = b.div(b.sub(b.add(b.mul(b.add(rows, one), size), count), one), count);
+  onnx::Value* inside = b.op("And", {b.op("Not", {b.op("Less", {columns, start})}), b.op("Less", {columns, end})});
+  return b.div(b.cast(inside, t), b.cast(b.sub(end, start), t));
+}
+
+// Whether every window of an adaptive pooling has the same size: then it is a plain pooling.
+std::optional<Window> regular_window(const Shape& in, const std::vector<Dim>& out) {
+  Window w;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!in[i].is_constant() || !out[i].is_constant() || *out[i].constant() == 0 ||
+        *in[i].constant() % *out[i].constant() != 0)
+      return std::nullopt;
+    w.kernel.push_back(*in[i].constant() / *out[i].constant());
+  }
+  w.stride = w.kernel;
+  w.padding.assign(out.size(), 0);
+  w.dilation.assign(out.size(), 1);
+  return w;
+}
+
+// The output sizes asked for; None keeps a size.
+std::vector<Dim> adaptive_sizes(Call& c, const Shape& in) {
+  const Value& v = c.arg("output_size");
+  std::vector<Dim> out;
+  if (!v.is_list() && !v.is<eval::Tuple>()) return std::vector<Dim>(in.size(), c.size("output_size"));
+  for (size_t i = 0; i < v.items().size(); ++i) out.push_back(v.items()[i].is_none() ? in[i] : v.items()[i].integer());
+  if (out.size() == 1) out.resize(in.size(), out[0]);
+  return out;
+}
+
+bool all_ones(const std::vector<Dim>& sizes) {
+  return std::all_of(sizes.begin(), sizes.end(), [](Dim d) { return d.is(1); });
+}
+
+Value adaptive_avg_pool(Call& c) {
+  size_t dims = dims_of(c);
+  onnx::Builder& b = c.onnx;
+  return batched(b, c.tensor("self"), dims, [&](onnx::Value* x) -> std::vector<onnx::Value*> {
+    Shape in(x->shape.end() - static_cast<std::ptrdiff_t>(dims), x->shape.end());
+    std::vector<Dim> out = adaptive_sizes(c, in);
+    if (all_ones(out)) return {b.op("GlobalAveragePool", {x})};
+    if (in == out) return {x};
+    if (auto w = regular_window(in, out)) return {b.op("AveragePool", {x}, w->attributes())};
+    // One dimension after the other, each by a matrix.
+    for (size_t i = 0; i < dims; ++i) {
+      if (in[i] == out[i]) continue;
+      int64_t axis = static_cast<int64_t>(x->rank() - dims + i), last = static_cast<int64_t>(x->rank()) - 1;
+      onnx::Value* matrix = averaging_matrix(b, x->dtype, in[i], out[i]);
+      if (axis == last) {
+        x = b.matmul(x, b.swap_dims(matrix, 0, 1));
+      } else if (axis == last - 1) {
+        x = b.matmul(matrix, x);
+      } else {
+        x = b.swap_dims(b.matmul(b.swap_dims(x, axis, last), b.swap_dims(matrix, 0, 1)), axis, last);
+      }
+    }
+    return {x};
+  })[0];
+}
+
+Value adaptive_max_pool(Call& c) {
+  size_t dims = dims_of(c);
+  onnx::Builder& b = c.onnx;
+  auto out = batched(b, c.tensor("self"), dims, [&](onnx::Value* x) -> std::vector<onnx::Value*> {
+    Shape in(x->shape.end() - static_cast<std::ptrdiff_t>(dims), x->shape.end());
+    std::vector<Dim> sizes = adaptive_sizes(c, in);
+    if (auto w = regular_window(in, sizes)) {
+      std::vector<onnx::Value*> both = b.op_n("MaxPool", {x}, w->attributes(), 2);
+      return {both[0], plane_indices(b, both[1], x, dims)};
+    }
+    if (all_ones(sizes)) {
+      Shape flat(x->shape.begin(), x->shape.begin() + 2), result = flat;
+      flat.push_back(b.numel(in));
+      result.resize(x->rank(), b.dim(1));
+      onnx::Value* rows = b.reshape(x, flat);
+      return {b.op("GlobalMaxPool", {x}), b.reshape(b.op("ArgMax", {rows}, {{"axis", int64_t{2}}}), result)};
+    }
+    c.unsupported("windows of different sizes");
+  });
+  return Value::tuple({out[0], out[1]});
+}
+
+}  // namespace
+
+void register_pool(Registry& ops) {
+  for (int dims : {1, 2, 3}) {
+    std::string window =
+        fmt::format("(Tensor self, int[{0}] kernel_size, int[{0}] stride=[], int[{0}] padding=0", dims);
+    std::string max = fmt::format("{}, int[{}] dilation=1, bool ceil_mode=False)", window, dims);
+    ops.add(fmt::format("aten::max_pool{}d{} -> Tensor", dims, max),
+            [](Call& c) -> Value { return max_pool(c, false)[0]; });
+    ops.add(fmt::format("aten::max_pool{}d_with_indices{} -> (Tensor, Tensor)", dims, max), [dims](Call& c) -> Value {
+      std::vector<onnx::Value*> out = max_pool(c, true);
+      return Value::tuple({out[0], plane_indices(c.onnx, out[1], c.tensor("self"), static_cast<size_t>(dims))});
+    });
+    std::string divisor = dims == 1 ? "" : ", int? divisor_override=None";
+    ops.add(fmt::format("aten::avg_pool{}d{}, bool ceil_mode=False, bool count_include_pad=True{}) -> Tensor", dims,
+                        window, divisor),
+            avg_pool);
+    ops.add(fmt::format("aten::adaptive_avg_pool{0}d(Tensor self, int?[{0}] output_size) -> Tensor", dims),
+            adaptive_avg_pool);
+    ops.add(fmt::format("aten::adaptive_max_pool{0}d(Tensor self, int?[{0}] output_size) -> (Tensor, Tensor)", dims),
+            adaptive_max_pool);
+    if (dims > 1)
+      ops.add(fmt::format("aten::_adaptive_avg_pool{0}d(Tensor self, int[{0}] output_size) -> Tensor", dims),
+              adaptive_avg_pool);
+  }
+}
+
+}  // namespace lithify::ops

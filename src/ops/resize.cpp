@@ -1,0 +1,125 @@
+// Resizing of images and sequences.
+#include <fmt/format.h>
+
+#include "ops/register.hpp"
+
+namespace lithify::ops {
+namespace {
+
+using eval::Registry;
+
+struct Method {
+  std::string_view mode;  // of ONNX's Resize
+  bool exact = false;     // nearest-exact
+  bool align_corners = false;
+};
+
+onnx::Attributes attributes_of(const Method& m) {
+  onnx::Attributes a;
+  if (m.mode == "nearest") {
+    // PyTorch takes floor(i * scale), or for nearest-exact floor((i + 1/2) * scale).
+    a.push_back({"coordinate_transformation_mode", std::string(m.exact ? "half_pixel" : "asymmetric")});
+    a.push_back({"mode", std::string("nearest")});
+    a.push_back({"nearest_mode", std::string(m.exact ? "round_prefer_ceil" : "floor")});
+    return a;
+  }
+  a.push_back({"coordinate_transformation_mode", std::string(m.align_corners ? "align_corners" : "half_pixel")});
+  if (m.mode == "cubic") a.push_back({"cubic_coeff_a", -0.75f});
+  a.push_back({"mode", std::string(m.mode)});
+  return a;
+}
+
+onnx::Value* resize(Call& c, onnx::Value* x, const std::vector<Dim>& sizes,
+                    const std::vector<std::optional<double>>& scales, const Method& m) {
+  onnx::Builder& b = c.onnx;
+  size_t dims = sizes.size(), lead = x->rank() - dims;
+  bool by_scale = !scales.empty();
+  for (size_t i = 0; i < scales.size(); ++i) by_scale = by_scale && scales[i].has_value();
+  // Coordinates come from the scale factor if there is one, else from the sizes. Where the corners are aligned they
+  // come from the sizes alone.
+  if (m.align_corners) by_scale = false;
+  DType type = x->dtype;
+  if (!is_float(type)) x = b.cast(x, DType::Float);
+  onnx::Value* roi = c.opset() >= 13 ? nullptr : b.floats({});
+  onnx::Value* out;
+  if (by_scale) {
+    std::vector<float> factors(lead, 1.0f);
+    for (auto& s : scales) factors.push_back(static_cast<float>(*s));
+    out = b.op("Resize", {x, roi, b.floats(factors)}, attributes_of(m));
+  } else {
+    Shape all(x->shape.begin(), x->shape.begin() + static_cast<std::ptrdiff_t>(lead));
+    all.insert(all.end(), sizes.begin(), sizes.end());
+    out = b.op("Resize", {x, roi, c.opset() >= 13 ? nullptr : b.floats({}), b.symbolic(all)}, attributes_of(m));
+  }
+  if (out->kind == onnx::Value::Kind::Output)
+    for (size_t i = 0; i < dims; ++i) out->shape[lead + i] = sizes[i];
+  return b.cast(out, type);
+}
+
+// floor(size * scale), for a factor that makes it exact.
+Dim scaled_size(Call& c, Dim size, double scale) {
+  if (auto n = size.constant()) return c.sym.constant(static_cast<int64_t>(static_cast<double>(*n) * scale));
+  for (int64_t denominator : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 32, 64}) {
+    double numerator = scale * static_cast<double>(denominator);
+    if (numerator == static_cast<double>(static_cast<int64_t>(numerator)) && numerator >= 1)
+      return c.sym.floor_div(c.sym.mul(size, c.sym.constant(static_cast<int64_t>(numerator))),
+                             c.sym.constant(denominator));
+  }
+  onnx::Value* product =
+      c.onnx.mul(c.onnx.cast(c.onnx.symbolic(size), DType::Double), c.onnx.scalar(DType::Double, scale));
+  return c.onnx.symbol_of(c.onnx.cast(c.onnx.op("Floor", {product}), DType::Int64), "resized", 0);
+}
+
+// upsample_x(self, output_size, [align_corners,] scales...)
+Value by_size(Call& c, Method m) {
+  if (c.schema.argument("align_corners")) m.align_corners = c.flag("align_corners");
+  std::vector<std::optional<double>> scales;
+  for (const char* name : {"scales", "scales_d", "scales_h", "scales_w"})
+    if (c.schema.argument(name)) scales.push_back(c.maybe_real(name));
+  return resize(c, c.tensor("self"), c.sizes("output_size"), scales, m);
+}
+
+// upsample_x.vec(input, output_size?, [align_corners,] scale_factors?)
+Value by_size_or_scale(Call& c, Method m) {
+  onnx::Value* x = c.tensor("input");
+  if (c.schema.argument("align_corners")) m.align_corners = c.flag("align_corners");
+  if (!c.none("output_size")) return resize(c, x, c.sizes("output_size"), {}, m);
+  std::vector<double> factors = c.reals("scale_factors");
+  std::vector<Dim> sizes;
+  std::vector<std::optional<double>> scales;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    sizes.push_back(scaled_size(c, x->shape[x->rank() - factors.size() + i], factors[i]));
+    scales.emplace_back(factors[i]);
+  }
+  return resize(c, x, sizes, scales, m);
+}
+
+}  // namespace
+
+void register_resize(Registry& ops) {
+  struct Row {
+    const char* name;
+    int dims;
+    Method method;
+    bool corners;
+  };
+  for (const Row& row :
+       {Row{"upsample_nearest", 1, {"nearest"}, false}, Row{"upsample_nearest", 2, {"nearest"}, false},
+        Row{"upsample_nearest", 3, {"nearest"}, false}, Row{"_upsample_nearest_exact", 1, {"nearest", true}, false},
+        Row{"_upsample_nearest_exact", 2, {"nearest", true}, false},
+        Row{"_upsample_nearest_exact", 3, {"nearest", true}, false}, Row{"upsample_linear", 1, {"linear"}, true},
+        Row{"upsample_bilinear", 2, {"linear"}, true}, Row{"upsample_trilinear", 3, {"linear"}, true},
+        Row{"upsample_bicubic", 2, {"cubic"}, true}}) {
+    const char* scales[] = {"", "float? scales=None", "float? scales_h=None, float? scales_w=None",
+                            "float? scales_d=None, float? scales_h=None, float? scales_w=None"};
+    std::string corners = row.corners ? "bool align_corners, " : "";
+    ops.add(fmt::format("aten::{0}{1}d(Tensor self, int[{1}] output_size, {2}{3}) -> Tensor", row.name, row.dims,
+                        corners, scales[row.dims]),
+            [m = row.method](Call& c) { return by_size(c, m); });
+    ops.add(fmt::format("aten::{}{}d.vec(Tensor input, int[]? output_size, {}float[]? scale_factors) -> Tensor",
+                        row.name, row.dims, corners),
+            [m = row.method](Call& c) { return by_size_or_scale(c, m); });
+  }
+}
+
+}  // namespace lithify::ops

@@ -1,0 +1,198 @@
+// Recurrent layers: one ONNX node per layer, both directions in it. Weights are reordered as views of the file.
+#include <fmt/format.h>
+
+#include "ops/register.hpp"
+
+namespace lithify::ops {
+namespace {
+
+using eval::Registry;
+
+struct Cell {
+  std::string_view op;
+  std::vector<int64_t> gates;  // ONNX's gate i is PyTorch's gate gates[i]
+  std::string_view activation;
+};
+
+const Cell& cell_of(std::string_view schema_name) {
+  static const Cell lstm{"LSTM", {0, 3, 1, 2}, ""}, gru{"GRU", {1, 0, 2}, ""}, tanh{"RNN", {0}, "Tanh"},
+      relu{"RNN", {0}, "Relu"};
+  if (schema_name.starts_with("aten::lstm")) return lstm;
+  if (schema_name.starts_with("aten::gru")) return gru;
+  return schema_name.starts_with("aten::rnn_relu") ? relu : tanh;
+}
+
+/// The rows of each weight, gates in ONNX's order, one weight after the other, as [directions, ...].
+onnx::Value* stacked(onnx::Builder& b, const std::vector<std::vector<onnx::Value*>>& directions, const Cell& cell) {
+  size_t n = cell.gates.size();
+  bool known = true;
+  for (auto& weights : directions)
+    for (onnx::Value* w : weights) known = known && w->constant && w->constant->view();
+  Shape shape = directions[0][0]->shape;
+  shape[0] = b.sym.mul(shape[0], b.dim(static_cast<int64_t>(directions[0].size())));
+  shape.insert(shape.begin(), b.dim(static_cast<int64_t>(directions.size())));
+  if (known) {
+    std::vector<onnx::Tensor::Piece> pieces;
+    std::vector<int64_t> sizes;
+    for (Dim d : shape) sizes.push_back(*d.constant());
+    for (auto& weights : directions)
+      for (onnx::Value* w : weights) {
+        const TensorView& view = *w->constant->view();
+        int64_t rows = view.sizes[0] / static_cast<int64_t>(n);
+        for (int64_t gate : cell.gates) pieces.push_back({view.narrowed(0, gate * rows, rows), nullptr});
+      }
+    onnx::Value* first = directions[0][0];
+    return b.constant(onnx::Tensor(first->dtype, std::move(sizes), std::move(pieces)), first->name);
+  }
+  onnx::Inputs rows;
+  for (auto& weights : directions)
+    for (onnx::Value* w : weights) {
+      Dim length = b.sym.floor_div(w->shape[0], b.dim(static_cast<int64_t>(n)));
+      std::vector<onnx::Value*> parts = b.split(w, std::vector<Dim>(n, length), 0);
+      for (int64_t gate : cell.gates) rows.push_back(parts[static_cast<size_t>(gate)]);
+    }
+  return b.reshape(b.concat(rows, 0), shape);
+}
+
+bool is_zero(const onnx::Value* v) {
+  if (v->kind == onnx::Value::Kind::Output && v->producer->op_type == "Expand") v = v->producer->inputs[0];
+  if (!v->constant || v->constant->numel() > 65536) return false;
+  for (double e : v->constant->reals())
+    if (e != 0) return false;
+  return true;
+}
+
+struct Layers {
+  bool biases;
+  int64_t layers;
+  bool bidirectional;
+  bool batch_first;
+};
+
+/// [layers * directions, batch, hidden] for one layer; nullptr stands for zeros, which ONNX starts from.
+onnx::Value* initial(onnx::Builder& b, onnx::Value* all, int64_t layer, int64_t directions) {
+  if (!all || is_zero(all)) return nullptr;
+  return b.slice(all, 0, b.dim(layer * directions), b.dim((layer + 1) * directions));
+}
+
+Value recurrent(Call& c, onnx::Value* x, std::vector<onnx::Value*> states, const std::vector<onnx::Value*>& params,
+                const Layers& how) {
+  onnx::Builder& b = c.onnx;
+  const Cell& cell = cell_of(c.schema.name);
+  bool lstm = cell.op == "LSTM";
+  int64_t directions = how.bidirectional ? 2 : 1;
+  size_t per_direction = how.biases ? 4 : 2;
+  if (params.size() != static_cast<size_t>(how.layers * directions) * per_direction)
+    c.unsupported("an LSTM with projections (proj_size)");
+  bool batched = x->rank() == 3;
+  if (!batched) {
+    x = b.unsqueeze(x, {1});
+    for (onnx::Value*& s : states) s = b.unsqueeze(s, {1});
+  } else if (how.batch_first) {
+    x = b.swap_dims(x, 0, 1);
+  }
+  std::optional<int64_t> hidden = params[1]->shape[1].constant();
+  if (!hidden) c.unsupported("a hidden size that is known only at run time");
+
+  std::vector<onnx::Inputs> last(lstm ? 2 : 1);
+  for (int64_t layer = 0; layer < how.layers; ++layer) {
+    std::vector<std::vector<onnx::Value*>> w, r, bias;
+    for (int64_t d = 0; d < directions; ++d) {
+      const auto* p = params.data() + static_cast<size_t>(layer * directions + d) * per_direction;
+      w.push_back({p[0]});
+      r.push_back({p[1]});
+      if (how.biases) bias.push_back({p[2], p[3]});
+    }
+    onnx::Inputs inputs{x, stacked(b, w, cell), stacked(b, r, cell), how.biases ? stacked(b, bias, cell) : nullptr,
+                        nullptr};
+    for (onnx::Value* s : states) inputs.push_back(initial(b, s, layer, directions));
+    onnx::Attributes attributes;
+    if (!cell.activation.empty())
+      attributes.push_back(
+          {"activations", std::vector<std::string>(static_cast<size_t>(directions), std::string(cell.activation))});
+    if (how.bidirectional) attributes.push_back({"direction", std::string("bidirectional")});
+    attributes.push_back({"hidden_size", *hidden});
+    if (cell.op == "GRU") attributes.push_back({"linear_before_reset", int64_t{1}});
+    std::vector<onnx::Value*> out = b.op_n(cell.op, inputs, attributes, lstm ? 3 : 2);
+    for (size_t i = 0; i < last.size(); ++i) last[i].push_back(out[i + 1]);
+    // [length, directions, batch, hidden] -> [length, batch, directions * hidden]
+    onnx::Value* y = out[0];
+    Dim length = x->shape[0], batch = x->shape[1];
+    if (directions == 1) {
+      x = b.squeeze(y, {1});
+    } else if (layer + 1 < how.layers || !how.batch_first || !batched) {
+      x = b.reshape(b.transpose(y, {0, 2, 1, 3}), {length, batch, b.dim(directions * *hidden)});
+    } else {
+      x = b.reshape(b.transpose(y, {2, 0, 1, 3}), {batch, length, b.dim(directions * *hidden)});
+    }
+  }
+  if (!batched) {
+    x = b.squeeze(x, {1});
+  } else if (how.batch_first && directions == 1) {
+    x = b.swap_dims(x, 0, 1);
+  }
+  std::vector<Value> results{x};
+  for (onnx::Inputs& l : last) {
+    onnx::Value* all = b.concat(l, 0);
+    results.push_back(batched ? all : b.squeeze(all, {1}));
+  }
+  return Value::tuple(std::move(results));
+}
+
+Value recurrent_input(Call& c) {
+  if (c.flag("train") && c.real("dropout") != 0) c.unsupported("dropout in training mode");
+  bool lstm = c.schema.name == "aten::lstm";
+  std::vector<onnx::Value*> states = lstm ? c.tensors("hx") : std::vector<onnx::Value*>{c.tensor("hx")};
+  return recurrent(c, c.tensor("input"), states, c.tensors("params"),
+                   {c.flag("has_biases"), c.integer("num_layers"), c.flag("bidirectional"), c.flag("batch_first")});
+}
+
+onnx::Value* projected(Call& c, onnx::Value* x, const char* weight, const char* bias) {
+  return c.call("aten::linear", {x, c.arg(weight), c.arg(bias)}).tensor()->read(c.onnx);
+}
+
+Value lstm_cell(Call& c) {
+  onnx::Builder& b = c.onnx;
+  std::vector<onnx::Value*> hx = c.tensors("hx");
+  onnx::Value* gates = b.add(projected(c, c.tensor("input"), "w_ih", "b_ih"), projected(c, hx.at(0), "w_hh", "b_hh"));
+  Dim hidden = hx.at(1)->shape.back();
+  std::vector<onnx::Value*> g = b.split(gates, std::vector<Dim>(4, hidden), static_cast<int64_t>(gates->rank()) - 1);
+  onnx::Value* cell =
+      b.add(b.mul(b.op("Sigmoid", {g[1]}), hx.at(1)), b.mul(b.op("Sigmoid", {g[0]}), b.op("Tanh", {g[2]})));
+  return Value::tuple({b.mul(b.op("Sigmoid", {g[3]}), b.op("Tanh", {cell})), cell});
+}
+
+Value gru_cell(Call& c) {
+  onnx::Builder& b = c.onnx;
+  onnx::Value *h = c.tensor("hx"), *x = projected(c, c.tensor("input"), "w_ih", "b_ih"),
+              *r = projected(c, h, "w_hh", "b_hh");
+  int64_t axis = static_cast<int64_t>(x->rank()) - 1;
+  std::vector<Dim> thirds(3, h->shape.back());
+  std::vector<onnx::Value*> xi = b.split(x, thirds, axis), hi = b.split(r, thirds, axis);
+  onnx::Value* reset = b.op("Sigmoid", {b.add(xi[0], hi[0])});
+  onnx::Value* update = b.op("Sigmoid", {b.add(xi[1], hi[1])});
+  onnx::Value* fresh = b.op("Tanh", {b.add(xi[2], b.mul(reset, hi[2]))});
+  return b.add(fresh, b.mul(update, b.sub(h, fresh)));
+}
+
+}  // namespace
+
+void register_rnn(Registry& ops) {
+  std::string common =
+      "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool "
+      "batch_first) -> ";
+  ops.add("aten::lstm.input(Tensor input, Tensor[] hx, " + common + "(Tensor, Tensor, Tensor)", recurrent_input);
+  for (const char* name : {"aten::gru", "aten::rnn_tanh", "aten::rnn_relu"})
+    ops.add(fmt::format("{}.input(Tensor input, Tensor hx, {}(Tensor, Tensor)", name, common), recurrent_input);
+  std::string weights = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> ";
+  ops.add("aten::lstm_cell(Tensor input, Tensor[] hx, " + weights + "(Tensor, Tensor)", lstm_cell);
+  ops.add("aten::gru_cell(Tensor input, Tensor hx, " + weights + "Tensor", gru_cell);
+  for (auto& [name, activation] : {std::pair{"aten::rnn_tanh_cell", "Tanh"}, {"aten::rnn_relu_cell", "Relu"}})
+    ops.add(fmt::format("{}(Tensor input, Tensor hx, {}Tensor", name, weights),
+            [activation = std::string(activation)](Call& c) -> Value {
+              return c.onnx.op(activation, {c.onnx.add(projected(c, c.tensor("input"), "w_ih", "b_ih"),
+                                                       projected(c, c.tensor("hx"), "w_hh", "b_hh"))});
+            });
+}
+
+}  // namespace lithify::ops
