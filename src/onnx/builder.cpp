@@ -13,6 +13,7 @@
 #include "onnx/fold.hpp"
 #include "onnx/kernels.hpp"
 #include "onnx/opdef.hpp"
+#include "onnx/whole.hpp"
 
 namespace lithify::onnx {
 namespace {
@@ -338,9 +339,10 @@ Value* Builder::symbolic(DType dtype, Shape shape, std::vector<Dim> contents) {
 Value* Builder::full(const Shape& shape, Value* scalar) { return expand(scalar, shape); }
 
 Dim Builder::symbol_of(Value* v, std::string_view name, std::optional<int64_t> lower) {
-  if (v->contents && v->contents->size() == 1) return v->contents->front();
+  v = cast(v, DType::Int64);
+  if (std::optional<Dim> known = whole_number(sym, v)) return *known;
   Dim s = sym.symbol({.name = std::string(name), .lower = lower, .upper = {}, .sample = {}, .divisor = 1});
-  sources_[s] = {cast(v, DType::Int64), -1};
+  sources_[s] = {v, -1};
   return s;
 }
 
@@ -424,8 +426,11 @@ Value* Builder::materialize(Dim e) {
       }
       break;
     }
-    case sym::Kind::Polynomial:
-      for (const sym::Term& term : sym::terms(e)) {
+    case sym::Kind::Polynomial: {
+      // Begun with a positive term, a sum needs no factor of -1.
+      std::vector<sym::Term> sum = sym::terms(e);
+      std::stable_partition(sum.begin(), sum.end(), [](const sym::Term& t) { return t.coefficient > 0; });
+      for (const sym::Term& term : sum) {
         bool negated = out && term.coefficient < 0;
         int64_t coefficient = negated ? -term.coefficient : term.coefficient;
         Value* product = nullptr;
@@ -438,6 +443,7 @@ Value* Builder::materialize(Dim e) {
         out = out ? raw(negated ? "Sub" : "Add", {out, product}) : product;
       }
       break;
+    }
     default: {
       auto [a, b] = sym::operands(e);
       Value *x = materialize(a), *y = materialize(b);

@@ -294,3 +294,21 @@ case(lambda a: torch.zeros(a.size(0) % 3 + 1, a.size(1) - 1) + a[:, 1:].sum(), x
 case(lambda a: a[:, : (a.size(1) + 1) // 2], x[B, N])
 case(lambda a: a / a.size(1), x[B, N])
 case(lambda a: a * (a.size(1) ** 0.5), x[B, N])
+
+
+def same_padding(x: torch.Tensor, kernel: int, stride: int) -> torch.Tensor:
+    """Padding as TensorFlow has it, computed in floating point, as some vision models do."""
+    size = torch.as_tensor(x.size(-1))
+    pad = torch.clamp(((size / stride).ceil() - 1) * stride + kernel - size, min=0)
+    return x[:, : pad.long()]
+
+
+@torch.jit.script
+def half_of(a: torch.Tensor) -> torch.Tensor:
+    return a[:, : int(a.size(1) / 2)]
+
+
+# Sizes in floating point.
+case(lambda a: same_padding(a, 3, 2), x[B, N], script=False, ones=False)
+case(half_of, x[B, N])
+case(lambda a: a[:, : torch.floor(torch.as_tensor(a.size(1)) * 0.5 + 1).long()], x[B, N], script=False, ones=False)
