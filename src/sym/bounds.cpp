@@ -15,9 +15,9 @@ namespace {
 
 /// Replacements tried for one bound. Sizes in models need a handful.
 constexpr int kBudget = 24;
-/// Expansions larger than this are not tried.
+/// Polynomials larger than this are only summed up.
+constexpr size_t kMaxTerms = 32;
 constexpr size_t kMaxExpandedDegree = 5;
-constexpr size_t kMaxExpandedTerms = 24;
 
 bool may_share_symbols(const Poly& p) {
   uint64_t seen = 0;
@@ -54,7 +54,7 @@ class Prover {
 
   int64_t lower(const Poly& p) {
     int64_t best = sum_of_ranges(p).lo;
-    if (!may_share_symbols(p)) return best;
+    if (p.size() > kMaxTerms || !may_share_symbols(p)) return best;
     best = std::max(best, lower_of_expansion(p));
     const Node* atom = newest_compound(p);
     if (!atom || --budget_ < 0) return best;
@@ -69,9 +69,8 @@ class Prover {
  private:
   /// With every atom as its bound plus (or minus) something nonnegative.
   int64_t lower_of_expansion(const Poly& p) {
-    if (p.front().monomial->degree() < 2 || p.front().monomial->degree() > kMaxExpandedDegree ||
-        p.size() > kMaxExpandedTerms)
-      return Interval::kNoLower;
+    const size_t degree = p.front().monomial->degree();
+    if (degree < 2 || degree > kMaxExpandedDegree) return Interval::kNoLower;
     Poly expanded;
     for (const Summand& s : p) {
       const auto& atoms = s.monomial->atoms;

@@ -179,10 +179,10 @@ Expr Context::product(std::span<const Expr> factors) {
 }
 
 std::optional<Expr> Context::divide_exactly(Expr a, Expr b) {
-  if (b.is(0)) return std::nullopt;
-  auto [quotient, remainder] = impl_->divide(a.node()->poly, b.node()->poly);
-  if (!remainder.empty()) return std::nullopt;
-  return Expr(impl_->intern(quotient));
+  if (b.node()->poly.empty()) return std::nullopt;
+  const std::optional<Poly> quotient = impl_->divide_exactly(a.node()->poly, b.node()->poly);
+  if (!quotient) return std::nullopt;
+  return Expr(impl_->intern(*quotient));
 }
 
 std::optional<bool> Context::equal(Expr a, Expr b) { return impl_->equal(a.node(), b.node()); }

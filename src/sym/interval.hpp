@@ -66,7 +66,8 @@ inline Interval operator*(Interval a, Interval b) {
 }
 
 inline Interval operator-(Interval a) {
-  return {a.has_upper() ? -a.hi : Interval::kNoLower, a.has_lower() ? -a.lo : Interval::kNoUpper};
+  return {a.has_upper() ? interval_detail::lower_of(-static_cast<__int128>(a.hi)) : Interval::kNoLower,
+          a.has_lower() ? interval_detail::upper_of(-static_cast<__int128>(a.lo)) : Interval::kNoUpper};
 }
 
 inline Interval intersect(Interval a, Interval b) { return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)}; }

@@ -20,6 +20,13 @@ size_t count_floors(const Poly& p) {
   return n;
 }
 
+const Node* find_mod(const Poly& p) {
+  for (const Summand& s : p)
+    for (const Node* atom : s.monomial->atoms)
+      if (atom->kind == Kind::Mod) return atom;
+  return nullptr;
+}
+
 /// The atom, when the term is a multiple of one.
 const Node* single_atom(const Summand& s) { return s.monomial->degree() == 1 ? s.monomial->atoms[0] : nullptr; }
 
@@ -33,18 +40,36 @@ void flatten(Kind kind, const Node* n, std::vector<const Node*>& into) {
   flatten(kind, n->right, into);
 }
 
-std::vector<const Node*> flattened(Kind kind, const Node* a, const Node* b) {
+std::vector<const Node*> flattened(Kind kind, const Node* n) {
   std::vector<const Node*> all;
-  flatten(kind, a, all);
-  flatten(kind, b, all);
-  std::ranges::sort(all, by_age_constants_first);
-  all.erase(std::ranges::unique(all).begin(), all.end());
+  flatten(kind, n, all);
   return all;
 }
 
 [[noreturn]] void division_by_zero() { throw Error(Code::ShapeMismatch, "division by zero"); }
 
 }  // namespace
+
+/// p with every x % m written as x - m * floor(x / m); empty when there is none, or the result is too large.
+std::optional<Poly> Store::without_mods(const Poly& p) {
+  const Node* m = find_mod(p);
+  if (!m) return std::nullopt;
+  try {
+    Poly expanded = p;
+    for (; m; m = find_mod(expanded))
+      expanded = replace(expanded, m, combine(m->left->poly, multiply(m->right->poly, m->quotient->poly), -1));
+    return expanded;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Poly> Store::divide_exactly(const Poly& a, const Poly& b) {
+  auto [quotient, remainder] = divide(a, b);
+  if (remainder.empty()) return std::move(quotient);
+  if (auto expanded = without_mods(a)) return divide_exactly(*expanded, b);
+  return std::nullopt;
+}
 
 // ---- floor division -----------------------------------------------------------------------------------------------
 
@@ -67,6 +92,7 @@ const Node* Store::floor_div_of(Poly a, Poly b) {
     whole = combine(whole, q, 1);
     a = std::move(r);
   }
+  if (std::optional<Poly> exact = divide_exactly(a, b)) return intern(combine(whole, *exact, 1));
   const Node* divisor = intern(b);
   if (divisor->is_constant()) return intern(combine(whole, floor_div(intern(a), divisor)->poly, 1));
   if (divisor->range.lo >= 1) {
@@ -82,7 +108,6 @@ const Node* Store::floor_div_of(Poly a, Poly b) {
   }
   const Node* dividend = intern(a);
   const Interval range = sym::floor_div(dividend->range, divisor->range);
-  if (range.lo == range.hi) return intern(combine(whole, constant_poly(range.lo), 1));
   return intern(combine(whole, apply(Kind::FloorDiv, dividend, divisor, range)->poly, 1));
 }
 
@@ -113,25 +138,16 @@ Poly Store::divided_by_constant(Poly a, int64_t c) {
   }
   const Node* dividend = intern(a);
   const Interval range = sym::floor_div(dividend->range, Interval::point(c));
-  if (range.lo == range.hi) return combine(whole, constant_poly(range.lo), 1);
   return combine(whole, apply(Kind::FloorDiv, dividend, constant(c), range)->poly, 1);
 }
 
-/// Writes k * (x % m) as k * (x - m * floor(x / m)) where c divides k * m and that leaves fewer terms over c; so that
-/// n + -n % 8 divided by 8 is exact.
+/// Takes modulos apart where that leaves fewer terms over c: n + -n % 8 divided by 8 is exact.
 bool Store::expand_mods(Poly& a, int64_t c) {
-  for (const Summand& s : a) {
-    const Node* m = single_atom(s);
-    if (!m || m->kind != Kind::Mod || !m->right->is_constant()) continue;
-    int64_t period;
-    if (__builtin_mul_overflow(s.coefficient, m->right->value(), &period) || period % c != 0) continue;
-    Poly expanded = replace(a, m, combine(m->left->poly, multiply(m->right->poly, m->quotient->poly), -1));
-    const auto remains = [c](const Summand& t) { return t.coefficient % c != 0; };
-    if (std::ranges::count_if(expanded, remains) >= static_cast<ptrdiff_t>(a.size())) continue;
-    a = std::move(expanded);
-    return true;
-  }
-  return false;
+  std::optional<Poly> expanded = without_mods(a);
+  const auto remains = [c](const Summand& t) { return t.coefficient % c != 0; };
+  if (!expanded || std::ranges::count_if(*expanded, remains) >= static_cast<ptrdiff_t>(a.size())) return false;
+  a = std::move(*expanded);
+  return true;
 }
 
 /// floor((floor(x/d) + y) / c) is floor((x + d*y) / (d*c)).
@@ -171,6 +187,7 @@ Poly Store::mod_of(Poly a, Poly b) {
 }
 
 Poly Store::mod_of_constant(Poly a, int64_t c) {
+  if (c <= 1) return {};
   // (g*x + r) % (g*c) is g * ((x + floor(r/g)) % c) + r % g.
   const int64_t g = gcd_of_coefficients(a, c);
   if (g > 1) {
@@ -186,7 +203,7 @@ Poly Store::mod_of_constant(Poly a, int64_t c) {
     int64_t period;
     if (inner && inner->kind == Kind::Mod && inner->right->is_constant() &&
         !__builtin_mul_overflow(s.coefficient, inner->right->value(), &period) && period % c == 0)
-      return mod_of_constant(replace(a, inner, inner->left->poly), c);
+      return mod_of_constant(combine(combine(a, {s}, -1), inner->left->poly, s.coefficient), c);
   }
   return remainder_of(a, constant_poly(c), divided_by_constant(a, c));
 }
@@ -201,21 +218,23 @@ Poly Store::remainder_of(const Poly& a, const Poly& b, const Poly& quotient) {
 
 const Node* Store::extremum(Kind kind, const Node* a, const Node* b) {
   if (a == b) return a;
+  a = intern(a->poly), b = intern(b->poly);
   const OperationKey key{kind, std::min(a, b, by_age_constants_first), std::max(a, b, by_age_constants_first)};
   if (auto it = results_.find(key); it != results_.end()) return it->second;
 
   const auto decides = [&](const Node* x, const Node* y) {
     return (kind == Kind::Min ? less_equal(x, y) : less_equal(y, x)) == true;
   };
-  std::vector<const Node*> all = flattened(kind, a, b);
-  for (size_t i = 0; i < all.size();) {
-    const auto beats_it = [&](const Node* other) { return other != all[i] && decides(other, all[i]); };
-    if (std::ranges::any_of(all, beats_it)) {
-      all.erase(all.begin() + static_cast<ptrdiff_t>(i));
-    } else {
-      ++i;
-    }
-  }
+  // Within one operand nothing is left to decide.
+  std::vector<const Node*> all = flattened(kind, a), others = flattened(kind, b);
+  std::erase_if(all, [&](const Node* x) {
+    return std::ranges::any_of(others, [&](const Node* y) { return x != y && decides(y, x); });
+  });
+  std::erase_if(others, [&](const Node* y) {
+    return std::ranges::any_of(all, [&](const Node* x) { return x == y || decides(x, y); });
+  });
+  all.insert(all.end(), others.begin(), others.end());
+  std::ranges::sort(all, by_age_constants_first);
   int64_t g = 0;
   for (const Node* n : all) g = gcd(gcd_of_coefficients(n->poly, g), constant_of(n->poly));
   if (g > 1 && all.size() > 1) {
@@ -237,20 +256,22 @@ const Node* Store::extremum(Kind kind, const Node* a, const Node* b) {
 }
 
 const Node* Store::broadcast(const Node* a, const Node* b) {
+  if (a == b) return a;
+  a = intern(a->poly), b = intern(b->poly);
   if (a->is_constant() && a->value() == 1) return b;
   if (b->is_constant() && b->value() == 1) return a;
-  std::vector<const Node*> all = flattened(Kind::Broadcast, a, b);
-  for (size_t i = 0; i < all.size(); ++i)
-    for (size_t j = i + 1; j < all.size();) {
-      const std::optional<bool> same = equal(all[i], all[j]);
-      if (same == true) {
-        all.erase(all.begin() + static_cast<ptrdiff_t>(j));
-      } else if (same == false || all[i]->is_constant()) {
-        return nullptr;
-      } else {
-        ++j;
-      }
+  std::vector<const Node*> all = flattened(Kind::Broadcast, a);
+  for (const Node* y : flattened(Kind::Broadcast, b)) {
+    bool known = false;
+    for (const Node*& x : all) {
+      const std::optional<bool> same = equal(x, y);
+      if (same == false || (!same && (x->is_constant() || y->is_constant()))) return nullptr;
+      if (same) x = std::min(x, y, by_age_constants_first), known = true;
     }
+    if (!known) all.push_back(y);
+  }
+  std::ranges::sort(all, by_age_constants_first);
+  all.erase(std::unique(all.begin(), all.end()), all.end());
   // One that is never 1 is the result, since the others are 1 or equal to it.
   const auto never_one = [](const Node* n) { return n->range.lo > 1; };
   if (auto it = std::ranges::find_if(all, never_one); it != all.end()) return *it;
@@ -281,12 +302,19 @@ std::optional<bool> unless_too_large(Decide decide) {
 
 }  // namespace
 
+/// a - b, in the shorter of its forms with and without modulos.
+const Node* Store::difference(const Node* a, const Node* b) {
+  Poly d = combine(a->poly, b->poly, -1);
+  std::optional<Poly> expanded = without_mods(d);
+  return intern(expanded && expanded->size() < d.size() ? *expanded : d);
+}
+
 std::optional<bool> Store::equal(const Node* a, const Node* b) {
   if (a == b) return true;
   if (a->is_constant() && b->is_constant()) return false;
   if (a->range.hi < b->range.lo || b->range.hi < a->range.lo) return false;
   return unless_too_large([&]() -> std::optional<bool> {
-    const Node* d = intern(combine(a->poly, b->poly, -1));
+    const Node* d = difference(a, b);
     if (d->is_constant()) return d->value() == 0;
     if (d->range.lo > 0 || d->range.hi < 0) return false;
     if (constant_of(d->poly) % gcd_of_coefficients(d->poly) != 0) return false;
@@ -303,7 +331,7 @@ std::optional<bool> Store::less_equal(const Node* a, const Node* b) {
   if (b->is_constant() && b->value() == std::numeric_limits<int64_t>::max()) return true;
   if (a->is_constant() && a->value() == std::numeric_limits<int64_t>::min()) return true;
   return unless_too_large([&]() -> std::optional<bool> {
-    const Node* d = intern(combine(b->poly, a->poly, -1));
+    const Node* d = difference(b, a);
     if (d->is_constant()) return d->value() >= 0;
     if (d->range.lo >= 0) return true;
     if (d->range.hi < 0) return false;

@@ -52,15 +52,15 @@ Store::Store() { one_ = monomial({}); }
 
 // ---- nodes ------------------------------------------------------------------------------------------------------
 
-const Node* Store::add_node(Node n) {
+Node* Store::add_node(Node n) {
   if (n.weight > kMaxWeight || n.depth > kMaxDepth) too_large();
   n.owner = this;
   n.id = static_cast<uint32_t>(nodes_.size());
   return &nodes_.emplace_back(std::move(n));
 }
 
-const Node* Store::add_atom(Node n) {
-  Node* atom = const_cast<Node*>(add_node(std::move(n)));
+Node* Store::add_atom(Node n) {
+  Node* atom = add_node(std::move(n));
   atom->poly = atom_poly(atom);
   node_table_.insert(atom);
   return atom;
@@ -87,23 +87,26 @@ const Node* Store::symbol(SymbolInfo info) {
   for (size_t n = 1; !names_.insert(info.name).second; ++n) info.name = fmt::format("{}_{}", base, n);
 
   Node n;
-  n.kind = d == 1 ? Kind::Symbol : Kind::FloorDiv;
+  n.kind = Kind::Symbol;
   n.symbol = infos_.size();
   n.symbols = uint64_t{1} << (n.symbol % 64);
-  n.range = units;
-  infos_.push_back(std::move(info));
-  const Node* unit = add_atom(n);
-  if (d == 1) return unit;
-
-  n.kind = Kind::Symbol;
-  n.poly = scale(unit->poly, d);
   n.range = units * Interval::point(d);
+  infos_.push_back(std::move(info));
+  if (units.lo == units.hi) {
+    n.poly = constant_poly(checked_mul(units.lo, d));
+    return add_node(std::move(n));
+  }
+  if (d == 1) return add_atom(std::move(n));
+
+  Node one_part = n;
+  one_part.kind = Kind::FloorDiv;
+  one_part.range = units;
+  Node* unit = add_atom(std::move(one_part));
+  n.poly = scale(unit->poly, d);
   const Node* symbol = add_node(std::move(n));
   node_table_.insert(symbol);
-  Node* presented = const_cast<Node*>(unit);
-  presented->unit_of = symbol;
-  presented->left = symbol;
-  presented->right = constant(d);
+  unit->unit_of = unit->left = symbol;
+  unit->right = constant(d);
   return symbol;
 }
 
@@ -116,7 +119,6 @@ const Node* Store::intern(const Poly& p) {
     n.range = Interval::point(constant_of(p));
   } else {
     n.range = bounds(p);
-    if (n.range.lo == n.range.hi) return constant(n.range.lo);
     n.kind = Kind::Polynomial;
     n.weight = 0;
     for (const Summand& s : p) {
@@ -132,6 +134,7 @@ const Node* Store::intern(const Poly& p) {
         n.right = constant(info(symbol).divisor / p[0].coefficient);
       }
     }
+    if (n.kind == Kind::Polynomial && n.range.lo == n.range.hi) return constant(n.range.lo);
   }
   n.poly = p;
   const Node* node = add_node(std::move(n));
@@ -140,6 +143,7 @@ const Node* Store::intern(const Poly& p) {
 }
 
 const Node* Store::apply(Kind kind, const Node* left, const Node* right, Interval range, const Node* quotient) {
+  if (range.lo == range.hi) return constant(range.lo);
   auto [it, added] = atoms_.try_emplace({kind, left, right}, nullptr);
   if (!added && it->second) return it->second;
   Node n;
@@ -301,6 +305,8 @@ Summand Store::cancel(Poly& a, Poly& b) {
         common = monomial(scratch_);
       }
     }
+  g = std::max<int64_t>(g, 1);
+  if (g == 1 && common == one_) return {g, common};
   for (Poly* p : {&a, &b})
     for (Summand& s : *p) s = {s.coefficient / g, over(s.monomial, common)};
   return {g, common};

@@ -4,7 +4,8 @@
 // are interned, so both compare by address; every order is by creation and so the same in every run.
 //
 // A symbol x whose values are multiples of d > 1 is stored as d * unit, where the unit is an atom of its own. Divisions
-// by what divides d are then exact like any other; terms() and operands() speak of x and floor(x / c) again.
+// by what divides d are then exact like any other; terms() and operands() speak of x and floor(x / c) again. A symbol
+// with one possible value is stored as that constant, and keeps its name only while it stands alone.
 #pragma once
 
 #include <deque>
@@ -92,6 +93,7 @@ class Store {
   Interval bounds(const Poly& p);
 
   // The canonical form of each operation; see simplify.cpp.
+  std::optional<Poly> divide_exactly(const Poly& a, const Poly& b);  ///< b is not 0
   const Node* floor_div(const Node* a, const Node* b);
   const Node* mod(const Node* a, const Node* b);
   const Node* extremum(Kind min_or_max, const Node* a, const Node* b);
@@ -131,12 +133,15 @@ class Store {
   Poly normalized(Poly p);
   Poly atom_poly(const Node* atom);
 
-  const Node* add_node(Node n);
-  const Node* add_atom(Node n);
+  Node* add_node(Node n);
+  Node* add_atom(Node n);
+  /// The atom of an operation on canonical operands; the constant, when only one value is possible.
   const Node* apply(Kind kind, const Node* left, const Node* right, Interval range, const Node* quotient = nullptr);
 
   const Node* floor_div_of(Poly a, Poly b);
   Poly divided_by_constant(Poly a, int64_t c);
+  std::optional<Poly> without_mods(const Poly& p);
+  const Node* difference(const Node* a, const Node* b);
   bool expand_mods(Poly& a, int64_t c);
   bool unnest_floor(Poly& a, int64_t& c);
   Poly mod_of(Poly a, Poly b);

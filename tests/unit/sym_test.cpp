@@ -158,6 +158,8 @@ TEST_SUITE("sym") {
     CHECK(mod(mod(a, 4), 2) == mod(a, 2));
     CHECK(mod(mod(a, 4), 8) == mod(a, 4));
     CHECK(mod(a, add(a, 1)) == a);
+    // Only in 2 * (a % 6) is the inner modulo of no effect.
+    CHECK(mod(add(mul(b, mod(a, 6)), mul(2, mod(a, 6))), 12) == mod(add(mul(b, mod(a, 6)), mul(2, a)), 12));
     Expr small = ctx.symbol({.name = "small", .upper = 7});
     CHECK(mod(small, 8) == small);
     CHECK(mod(add(small, -8), 8) == small);
@@ -274,7 +276,46 @@ TEST_SUITE("sym") {
     CHECK(ctx.less_equal(ctx.min(a, b), ctx.max(a, b)) == true);
     CHECK(ctx.less_equal(add(ctx.min(a, b), 1), add(a, 1)) == true);
     Expr one = ctx.symbol({.name = "one", .upper = 1});
+    CHECK(one.is_symbol());
     CHECK(ctx.equal(one, k(1)) == true);
+    CHECK(mul(one, a) == a);
+    CHECK(ctx.broadcast(one, a) == a);
+    CHECK(ctx.min(one, k(1)).is(1));
+  }
+
+  TEST_CASE_FIXTURE(Fixture, "sizes as models compute them") {
+    constexpr int64_t all = std::numeric_limits<int64_t>::max();
+    auto slice = [&](Expr n, Expr start, Expr end, int64_t step = 1) {
+      auto clamp = [&](Expr at) { return ctx.less(at, k(0)) == true ? ctx.max(add(at, n), k(0)) : ctx.min(at, n); };
+      return ctx.ceil_div(ctx.max(ctx.sub(clamp(end), clamp(start)), k(0)), k(step));
+    };
+    CHECK(slice(seq, k(0), k(all)) == seq);
+    CHECK(slice(seq, k(1), k(all)) == add(seq, -1));
+    CHECK(slice(seq, k(0), k(-1)) == add(seq, -1));
+    CHECK(slice(seq, k(-1), k(all)).is(1));
+    CHECK(slice(seq, k(0), k(all), 2) == ctx.ceil_div(seq, k(2)));
+    CHECK(slice(add(a, seq), a, add(a, seq)) == seq);
+    CHECK(slice(seq, div(seq, 2), seq) == ctx.sub(seq, div(seq, 2)));
+
+    // The second of two chunks.
+    Expr half = ctx.ceil_div(seq, k(2));
+    CHECK(ctx.min(ctx.sub(seq, half), half) == ctx.sub(seq, half));
+    CHECK(ctx.less_equal(k(0), ctx.sub(seq, half)) == true);
+
+    // Windows of 7 by 7 in an image that is padded to a multiple of 7, and back.
+    Expr w = ctx.symbol({.name = "width"});
+    Expr height = add(h, mod(ctx.neg(h), 7)), width = add(w, mod(add(ctx.neg(mod(w, 7)), 7), 7));
+    Expr windows = ctx.product(std::vector{batch, div(height, 7), div(width, 7)});
+    Expr pixels = ctx.product(std::vector{batch, height, width});
+    CHECK(ctx.equal(pixels, mul(49, windows)) == true);
+    CHECK(ctx.divide_exactly(pixels, k(49)) == windows);
+    CHECK(div(pixels, mul(49, batch)) == mul(div(height, 7), div(width, 7)));
+    CHECK(div(windows, mul(div(height, 7), div(width, 7))) == batch);
+
+    // Up and down again.
+    CHECK(div(mul(2, div(h, 2)), 2) == div(h, 2));
+    CHECK(ctx.less_equal(mul(2, div(h, 2)), h) == true);
+    CHECK(ctx.less_equal(k(0), ctx.sub(h, mul(16, div(h, 16)))) == true);
   }
 
   TEST_CASE_FIXTURE(Fixture, "parts") {
