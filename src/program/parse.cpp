@@ -808,6 +808,7 @@ Expr Parser::word() {
 
 /// An operator; or an attribute, when a local is called torch.
 Expr Parser::torch_path() {
+  const Pos start = here();
   Expr e = make(Expr::Kind::Operator);
   const bool torch = text() == "torch";
   const size_t first_name = torch ? 6 : 4;  // after "torch." or "ops."
@@ -819,7 +820,7 @@ Expr Parser::torch_path() {
     e.name = "torch";
     for (size_t at = 0; at < rest.size();) {
       const size_t dot = std::min(rest.find('.', at), rest.size());
-      e = around(Expr::Kind::Attribute, e.pos, std::move(e));
+      e = around(Expr::Kind::Attribute, start, std::move(e));
       e.name = rest.substr(at, dot - at);
       at = dot + 1;
     }
