@@ -197,8 +197,8 @@ class Encoder {
   Message attribute(const onnx::Attribute& attribute) {
     Message message;
     message.fields().add_string(attribute_proto::name, attribute.name);
-    const auto type = std::visit([&](const auto& data) { return add_data(message, attribute.name, data); },  //
-                                 attribute.data);
+    const auto add = [&](const auto& data) { return add_data(message, attribute.name, data); };
+    const attribute_proto::Type type = std::visit(add, attribute.data);
     message.fields().add_enum(attribute_proto::type, type);
     return message;
   }
