@@ -21,9 +21,8 @@ test: unit test-asan test-python  ## everything
 unit: build
 	build/lithify_unit --no-version
 
-# -O1: the optimizer costs more time than it saves in tests this short.
 asan: setup
-	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_SANITIZE=ON -DCMAKE_CXX_FLAGS_RELEASE=-O1
+	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_SANITIZE=ON
 	cmake --build build-asan -j $(JOBS) --target lithify lithify_unit
 
 test-asan: asan  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
