@@ -1,7 +1,74 @@
 #include "onnx/kernels.hpp"
 
-namespace lithify::onnx {
+#include <array>
+#include <initializer_list>
 
-std::optional<Widening> widening(std::string_view, int, std::span<Value* const>) { return std::nullopt; }
+namespace lithify::onnx {
+namespace {
+
+struct Kernel {
+  std::string_view op;
+  int first, last;
+  uint32_t types;
+  uint64_t inputs, outputs;
+  bool takes(DType t) const { return types >> static_cast<int>(t) & 1; }
+};
+
+constexpr Kernel table[] = {
+#define KERNEL(op, first, last, types, inputs, outputs) {op, first, last, types, inputs, outputs},
+#include "onnx/kernels.def"
+#undef KERNEL
+};
+
+const Kernel* find(std::string_view op, int opset) {
+  auto [begin, end] = std::equal_range(std::begin(table), std::end(table), Kernel{op, 0, 0, 0, 0, 0},
+                                       [](const Kernel& a, const Kernel& b) { return a.op < b.op; });
+  for (auto k = begin; k != end; ++k)
+    if (k->first <= opset && opset <= k->last) return k;
+  return nullptr;
+}
+
+// Types that hold every value of a type, the cheapest first.
+std::initializer_list<DType> wider(DType t) {
+  static constexpr std::initializer_list<DType> bits{DType::UInt8, DType::Int32, DType::Int64, DType::Float},
+      bytes{DType::Int32, DType::Int16, DType::Int64, DType::Float}, words{DType::Int64, DType::Double}, shorts{DType::Float}, none{};
+  switch (t) {
+    case DType::Bool:
+      return bits;
+    case DType::Int8:
+    case DType::UInt8:
+    case DType::Int16:
+    case DType::UInt16:
+      return bytes;
+    case DType::Int32:
+    case DType::UInt32:
+      return words;
+    case DType::BFloat16:
+    case DType::Half:
+      return shorts;
+    default:
+      return none;
+  }
+}
+
+}  // namespace
+
+std::optional<Widening> widening(std::string_view op, int opset, std::span<Value* const> inputs) {
+  const Kernel* kernel = find(op, opset);
+  if (!kernel) return std::nullopt;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Widening w{DType::Undefined, DType::Undefined, kernel->inputs, kernel->outputs};
+    if (!inputs[i] || !w.input(i)) continue;
+    w.from = inputs[i]->dtype;
+    if (kernel->takes(w.from) || static_cast<int>(w.from) > 16) return std::nullopt;
+    for (DType to : wider(w.from))
+      if (kernel->takes(to)) {
+        w.to = to;
+        return w;
+      }
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
 
 }  // namespace lithify::onnx
