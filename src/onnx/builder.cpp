@@ -672,6 +672,14 @@ Value* Builder::flip(Value* x, int64_t axis) {
 
 Value* Builder::select(Value* x, int64_t axis, Dim index) {
   if (x->shape[static_cast<size_t>(axis)].is(1) && !x->contents && index.is_constant()) return squeeze(x, {axis});
+  if (produced_by(x, "Transpose")) {
+    // Selecting first may leave nothing to transpose.
+    std::vector<int64_t> rest = *ints_attribute(*x->producer, "perm");
+    int64_t from = rest[static_cast<size_t>(axis)];
+    rest.erase(rest.begin() + axis);
+    for (int64_t& p : rest) p -= p > from;
+    if (std::is_sorted(rest.begin(), rest.end())) return select(x->producer->inputs[0], from, index);
+  }
   return op("Gather", {x, symbolic(index)}, {{"axis", axis}});
 }
 

@@ -77,11 +77,17 @@ std::vector<Out> elements(const Tensor& t) {
 Tensor::Tensor(TensorView view) : dtype(view.dtype), sizes(view.sizes) { pieces.push_back({std::move(view), nullptr}); }
 
 Tensor::Tensor(DType dtype, std::vector<int64_t> sizes, std::vector<Piece> pieces)
-    : dtype(dtype), sizes(std::move(sizes)), pieces(std::move(pieces)) {}
+    : dtype(dtype), sizes(std::move(sizes)), pieces(std::move(pieces)) {
+  // A single piece has the tensor's own sizes, so that it can stand for the tensor.
+  if (this->pieces.size() == 1 && this->pieces[0].view.sizes != this->sizes)
+    if (auto same = this->pieces[0].view.reshaped(this->sizes)) this->pieces[0].view = std::move(*same);
+}
 
 int64_t Tensor::numel() const { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
 size_t Tensor::nbytes() const { return static_cast<size_t>(numel()) * byte_size(dtype); }
-const TensorView* Tensor::view() const { return pieces.size() == 1 && !pieces[0].scale ? &pieces[0].view : nullptr; }
+const TensorView* Tensor::view() const {
+  return pieces.size() == 1 && !pieces[0].scale && pieces[0].view.sizes == sizes ? &pieces[0].view : nullptr;
+}
 std::vector<int64_t> Tensor::integers() const { return elements<int64_t>(*this); }
 std::vector<double> Tensor::reals() const { return elements<double>(*this); }
 
