@@ -172,8 +172,8 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
     for (Value* v : node.inputs) append_key(key, &v, sizeof(v));
     key += '\2';
     for (const Attribute& a : node.attributes) append_key(key, a);
-    auto found = shared_.find(key);
-    if (found != shared_.end() && found->second.size() >= outputs) return found->second;
+    auto found = shared_nodes_.find(key);
+    if (found != shared_nodes_.end() && found->second.size() >= outputs) return found->second;
   }
 
   Node* n = graph_.new_node();
@@ -192,8 +192,13 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
       if (v->shape[axis].is_symbol()) sources_.try_emplace(v->shape[axis], Source{v, static_cast<int64_t>(axis)});
   }
   graph_.nodes.push_back(n);
-  if (def->pure) shared_[key] = n->outputs;
+  if (def->pure) shared_nodes_[key] = n->outputs;
   return n->outputs;
+}
+
+void Builder::forget_nodes() {
+  shared_nodes_.clear();
+  materialized_.clear();
 }
 
 // What does nothing is not emitted.
@@ -202,6 +207,13 @@ Value* Builder::simplified(std::string_view type, Inputs& inputs, Attributes& at
   if (type == "Identity") return inputs[0];
   if (type == "Concat" && inputs.size() == 1) return inputs[0];
   if (type == "Not" && produced_by(inputs[0], "Not")) return inputs[0]->producer->inputs[0];
+  if (type == "Where" && produced_by(inputs[0], "Not")) {
+    inputs[0] = inputs[0]->producer->inputs[0];
+    std::swap(inputs[1], inputs[2]);
+  }
+  if (type == "And" || type == "Or")
+    for (size_t i : {0, 1})
+      if (is_filled_with(inputs[i], type == "And") && inputs[i]->rank() <= inputs[1 - i]->rank()) return inputs[1 - i];
   if (broadcasts(type)) {
     // An operand that was expanded to what the operator broadcasts it to anyway need not be expanded.
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -262,7 +274,7 @@ Value* Builder::weight(const TensorView& view, std::string_view name) {
   key += static_cast<char>(view.dtype);
   append_key(key, view.sizes.data(), view.sizes.size() * sizeof(int64_t));
   append_key(key, view.strides.data(), view.strides.size() * sizeof(int64_t));
-  std::vector<Value*>& shared = shared_[key];
+  std::vector<Value*>& shared = shared_constants_[key];
   if (shared.empty()) shared.push_back(new_constant(std::make_shared<Tensor>(view), name));
   return shared[0];
 }
@@ -277,7 +289,7 @@ Value* Builder::constant(Tensor tensor, std::string_view name) {
   append_key(key, tensor.sizes.data(), tensor.sizes.size() * sizeof(int64_t));
   key += '\2';
   append_key(key, bytes.data(), bytes.size());
-  std::vector<Value*>& shared = shared_[key];
+  std::vector<Value*>& shared = shared_constants_[key];
   if (shared.empty()) shared.push_back(new_constant(std::make_shared<Tensor>(std::move(tensor)), name));
   return shared[0];
 }

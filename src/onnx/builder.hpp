@@ -107,6 +107,9 @@ class Builder {
   /// A value as a node can take it: symbolic values become constants or nodes here.
   Value* real(Value* v);
 
+  /// No node that is there now is given back for an equal one: for rewrites, which append in front of it.
+  void forget_nodes();
+
   /// Makes `outputs` the graph's outputs under these names (an Identity where a value cannot be renamed), applies the
   /// rewrites that need to know all uses, removes nodes that nothing uses, and names every value and node.
   void finish(std::span<const std::pair<std::string, Value*>> outputs);
@@ -125,7 +128,8 @@ class Builder {
 
   Graph& graph_;
   int opset_;
-  std::unordered_map<std::string, std::vector<Value*>> shared_;  // pure nodes and constants by their text
+  std::unordered_map<std::string, std::vector<Value*>> shared_nodes_;      // pure nodes by their text
+  std::unordered_map<std::string, std::vector<Value*>> shared_constants_;  // by contents or memory
   struct Source {
     Value* value;  // an input whose axis is the size, or (axis < 0) an integer value of one element
     int64_t axis;

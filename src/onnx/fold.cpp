@@ -41,12 +41,12 @@ std::optional<int64_t> result_elements(const Node& node) {
   return n;
 }
 
-bool small_enough(const Node& node) {
+bool small_enough(const Node& node, int64_t most) {
   const auto n = result_elements(node);
   int64_t largest = 0;
   for (const Value* v : node.inputs)
     if (v) largest = std::max(largest, v->constant->numel());
-  return n && (*n <= small || (*n <= medium && *n <= largest));
+  return n && (*n <= std::max(small, most) || (*n <= medium && *n <= largest));
 }
 
 // ---- views of constants -------------------------------------------------------------------------------------------
@@ -191,12 +191,12 @@ Values non_zero(Builder& builder, Inference& f) {
   return {builder.constant(stored(r))};
 }
 
-Values constants(Builder& builder, Inference& f) {
+Values constants(Builder& builder, Inference& f, int64_t most) {
   const std::string& op = f.node.op_type;
   if (Values views = as_views(builder, f); !views.empty()) return views;
   if (op == "NonZero") return non_zero(builder, f);
-  if (op == "Where" && f.in(0).constant->numel() > medium) return {};
-  if (small_enough(f.node)) {
+  if (op == "Where" && f.in(0).constant->numel() > std::max(medium, most)) return {};
+  if (small_enough(f.node, most)) {
     if (moves(op))
       if (Values r = moved_constants(builder, f); !r.empty()) return r;
     const bool read = std::all_of(f.node.inputs.begin(), f.node.inputs.end(),
@@ -303,7 +303,7 @@ Values expressions(Builder& builder, Inference& f) {
 
 }  // namespace
 
-std::vector<Value*> fold(Builder& builder, const Node& node) {
+std::vector<Value*> fold(Builder& builder, const Node& node, int64_t most) {
   if (!node.domain.empty()) return {};
   if (Values r = from_shapes(builder, node); !r.empty()) return r;
   if (node.inputs.empty() || !node.inputs[0]) return {};
@@ -311,7 +311,7 @@ std::vector<Value*> fold(Builder& builder, const Node& node) {
   if (!constant && !all_of_inputs(node, known_contents)) return {};
   Node copy = node;
   Inference f(builder.sym, builder.opset(), copy);
-  return constant ? constants(builder, f) : expressions(builder, f);
+  return constant ? constants(builder, f, most) : expressions(builder, f);
 }
 
 }  // namespace lithify::onnx

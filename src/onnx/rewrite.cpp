@@ -1,7 +1,11 @@
 #include "onnx/rewrite.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <map>
+#include <unordered_set>
+
+#include "onnx/fold.hpp"
 
 namespace lithify::onnx {
 namespace {
@@ -23,10 +27,38 @@ class Uses {
   std::unordered_map<const Value*, int> count_;
 };
 
+Node* made_by(const Value* v, std::string_view op_type) {
+  return v && v->producer && v->producer->op_type == op_type ? v->producer : nullptr;
+}
+
 /// The node that makes `v`, if it is of a type and nothing else uses `v`.
 Node* sole(const Uses& uses, const Value* v, std::string_view op_type) {
-  bool fits = v && v->producer && v->producer->op_type == op_type && uses.of(v) == 1;
-  return fits ? v->producer : nullptr;
+  return uses.of(v) == 1 ? made_by(v, op_type) : nullptr;
+}
+
+bool is_number(const Value* v, double number) {
+  if (!v->constant || v->constant->numel() != 1 || !is_float(v->dtype)) return false;
+  return std::abs(v->constant->reals()[0] - number) <= 1e-6 * std::abs(number);
+}
+
+/// The other operand of a commutative node one of whose operands is this number; nullptr when there is none.
+Value* beside(const Node* n, double number) {
+  if (!n) return nullptr;
+  if (is_number(n->inputs[1], number)) return n->inputs[0];
+  return is_number(n->inputs[0], number) ? n->inputs[1] : nullptr;
+}
+
+/// The other operand of a commutative node, beside `v`.
+Value* beside(const Node* n, const Value* v) {
+  if (!n) return nullptr;
+  if (n->inputs[0] == v) return n->inputs[1];
+  return n->inputs[1] == v ? n->inputs[0] : nullptr;
+}
+
+void become(Node& n, std::string_view op_type, Inputs inputs, Attributes attributes = {}) {
+  n.op_type = op_type;
+  n.inputs = std::move(inputs);
+  n.attributes = std::move(attributes);
 }
 
 double epsilon_of(const Node& n) {
@@ -36,6 +68,7 @@ double epsilon_of(const Node& n) {
 
 // Batch normalization of a convolution scales the rows of its weight and shifts its bias.
 void fold_batch_norm(Builder& b, const Uses& uses, Node& norm) {
+  if (norm.op_type != "BatchNormalization") return;
   if (norm.outputs.size() != 1 || norm.int_attribute("training_mode", 0) != 0) return;
   Node* conv = sole(uses, norm.inputs[0], "Conv");
   if (!conv) return;
@@ -69,12 +102,239 @@ void fold_batch_norm(Builder& b, const Uses& uses, Node& norm) {
   norm.inputs = {conv->inputs[0], w, c};
 }
 
+// x * (1 / y) is x / y.
+void divide(Builder&, const Uses& uses, Node& n) {
+  if (n.op_type != "Mul") return;
+  for (size_t i : {0, 1})
+    if (Node* r = sole(uses, n.inputs[i], "Reciprocal")) return become(n, "Div", {n.inputs[1 - i], r->inputs[0]});
+}
+
+// 0.5 x (1 + erf(x / sqrt 2)) and its approximation by tanh, spelled out.
+void fuse_gelu(Builder& b, const Uses& uses, Node& n) {
+  if (b.opset() < 20 || n.op_type != "Mul") return;
+  auto inner = [&](Value* one_plus, Value* x) -> std::optional<std::string> {
+    Value* function = beside(sole(uses, one_plus, "Add"), 1.0);
+    if (Node* erf = sole(uses, function, "Erf")) {
+      Node* scaled = erf->inputs[0]->producer;
+      if (scaled && scaled->op_type == "Div" && scaled->inputs[0] == x && is_number(scaled->inputs[1], std::sqrt(2.0)))
+        return "none";
+      if (made_by(erf->inputs[0], "Mul") && beside(scaled, std::sqrt(0.5)) == x) return "none";
+    }
+    if (Node* tanh = sole(uses, function, "Tanh")) {
+      Value* sum = beside(sole(uses, tanh->inputs[0], "Mul"), std::sqrt(2 / M_PI));
+      Value* cubic = beside(sum ? sole(uses, sum, "Add") : nullptr, x);
+      Value* cube = cubic ? beside(sole(uses, cubic, "Mul"), 0.044715) : nullptr;
+      if (Node* pow = made_by(cube, "Pow"); pow && pow->inputs[0] == x && pow->inputs[1]->constant &&
+                                            pow->inputs[1]->constant->numel() == 1 &&
+                                            pow->inputs[1]->constant->reals()[0] == 3)
+        return "tanh";
+    }
+    return std::nullopt;
+  };
+  for (size_t i : {0, 1}) {
+    Value *half = n.inputs[i], *rest = n.inputs[1 - i];
+    Value* x = nullptr;
+    std::optional<std::string> kind;
+    if (Value* inside = beside(sole(uses, half, "Mul"), 0.5)) {  // (0.5 x) (1 + ...)
+      x = inside;
+      kind = inner(rest, x);
+    } else if (is_number(half, 0.5) && sole(uses, rest, "Mul")) {  // 0.5 (x (1 + ...))
+      for (size_t j : {0, 1}) {
+        if (kind) break;
+        x = rest->producer->inputs[j];
+        kind = inner(rest->producer->inputs[1 - j], x);
+      }
+    }
+    if (!kind) continue;
+    return become(n, "Gelu", {x}, *kind == "tanh" ? Attributes{{"approximate", *kind}} : Attributes{});
+  }
+}
+
+// A product of matrices that was flattened to two dimensions and brought back: MatMul takes any number of them.
+void unflatten_gemm(Builder& b, const Uses& uses, Node& n) {
+  if (n.op_type != "Reshape") return;
+  Node* gemm = sole(uses, n.inputs[0], "Gemm");
+  if (!gemm || gemm->int_attribute("transA", 0) || gemm->attribute("alpha") || gemm->attribute("beta")) return;
+  Node* flat = made_by(gemm->inputs[0], "Reshape");
+  Value* bias = gemm->inputs.size() > 2 ? gemm->inputs[2] : nullptr;
+  const Shape& to = n.outputs[0]->shape;
+  if (!flat || to.size() < 3 || !(to.back() == gemm->outputs[0]->shape[1]) || (bias && bias->rank() > 1)) return;
+  Shape from = to;
+  from.back() = gemm->inputs[0]->shape[1];
+  Value *x = flat->inputs[0], *weight = gemm->inputs[1];
+  if (x->shape != from) {
+    if (uses.of(flat->outputs[0]) != 1) return;
+    x = b.reshape(x, from);
+  }
+  if (gemm->int_attribute("transB", 0)) weight = b.swap_dims(weight, 0, 1);
+  if (!bias) return become(n, "MatMul", {x, weight});
+  become(n, "Add", {b.matmul(x, weight), bias});
+}
+
+// Each element of an axis repeated a number of times: one Gather.
+void repeat_by_gather(Builder& b, const Uses& uses, Node& n) {
+  if (n.op_type != "Reshape") return;
+  Node* wide = sole(uses, n.inputs[0], "Expand");
+  if (!wide || uses.of(wide->inputs[0]) != 1) return;
+  Node* narrow = made_by(wide->inputs[0], "Reshape");
+  if (!narrow) narrow = made_by(wide->inputs[0], "Unsqueeze");
+  if (!narrow) return;
+  Value* x = narrow->inputs[0];
+  const Shape &one = wide->inputs[0]->shape, &many = wide->outputs[0]->shape, &to = n.outputs[0]->shape;
+  if (one.size() != many.size() || x->rank() + 1 != one.size() || to.size() != x->rank()) return;
+  for (size_t axis = 0; axis < x->rank(); ++axis) {
+    Shape with_one = x->shape, with_many = x->shape, result = x->shape;
+    auto at = static_cast<std::ptrdiff_t>(axis) + 1;
+    with_one.insert(with_one.begin() + at, b.dim(1));
+    if (with_one != one || !x->shape[axis].is_constant() || !many[axis + 1].is_constant()) continue;
+    int64_t count = *x->shape[axis].constant(), times = *many[axis + 1].constant();
+    with_many.insert(with_many.begin() + at, many[axis + 1]);
+    result[axis] = b.dim(count * times);
+    if (with_many != many || result != to || count * times > 4096) continue;
+    std::vector<int64_t> indices;
+    for (int64_t i = 0; i < count * times; ++i) indices.push_back(i / times);
+    return become(n, "Gather", {x, b.ints(indices)}, {{"axis", static_cast<int64_t>(axis)}});
+  }
+}
+
+/// Applies a rewrite to each node. A rewrite may change the node in place, or append nodes that come before it.
+void each_node(Builder& b, void (*apply)(Builder&, const Uses&, Node&)) {
+  Graph& graph = b.graph();
+  Uses uses(graph);
+  b.forget_nodes();
+  std::vector<Node*> old = std::move(graph.nodes);
+  graph.nodes.clear();
+  for (Node* n : old) {
+    b.scope = n->scope;
+    b.origin = n->origin;
+    apply(b, uses, *n);
+    graph.nodes.push_back(n);
+  }
+}
+
+void replace_uses(Graph& graph, const std::unordered_map<Value*, Value*>& by) {
+  for (Node* n : graph.nodes)
+    for (Value*& v : n->inputs)
+      if (auto found = by.find(v); found != by.end()) v = found->second;
+}
+
+/// A slice of one axis with step 1, in numbers.
+struct Range {
+  int64_t begin, end;
+  Node* node;
+};
+
+std::optional<std::pair<int64_t, Range>> plain_slice(Node* n) {
+  if (n->op_type != "Slice" || n->inputs.size() != 5) return std::nullopt;
+  int64_t v[4];
+  for (size_t i = 0; i < 4; ++i) {
+    const auto& c = n->inputs[i + 1]->contents;
+    if (!c || c->size() != 1 || !c->front().is_constant()) return std::nullopt;
+    v[i] = *c->front().constant();
+  }
+  std::optional<int64_t> size = n->inputs[0]->shape[static_cast<size_t>(v[2])].constant();
+  if (!size || v[3] != 1) return std::nullopt;
+  auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + *size : i, 0, *size); };
+  return std::pair{v[2], Range{clamp(v[0]), clamp(v[1]), n}};
+}
+
+// Slices that together take each element of an axis once are one Split.
+void split_slices(Builder& b) {
+  Graph& graph = b.graph();
+  std::map<std::pair<Value*, int64_t>, std::vector<Range>> groups;
+  for (Node* n : graph.nodes)
+    if (auto s = plain_slice(n)) groups[{n->inputs[0], s->first}].push_back(s->second);
+  std::unordered_map<const Node*, std::vector<Range>*> first;
+  std::unordered_set<const Value*> outputs(graph.outputs.begin(), graph.outputs.end());
+  for (auto& [key, ranges] : groups) {
+    Node* earliest = ranges[0].node;
+    std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& c) { return a.begin < c.begin; });
+    int64_t at = 0;
+    bool whole = ranges.size() > 1;
+    for (const Range& r : ranges) {
+      whole = whole && r.begin == at && r.end > at && !outputs.contains(r.node->outputs[0]);
+      at = r.end;
+    }
+    if (whole && key.first->shape[static_cast<size_t>(key.second)].is(at)) first[earliest] = &ranges;
+  }
+  if (first.empty()) return;
+  std::unordered_map<Value*, Value*> by;
+  b.forget_nodes();
+  std::vector<Node*> old = std::move(graph.nodes);
+  graph.nodes.clear();
+  for (Node* n : old) {
+    if (auto found = first.find(n); found != first.end()) {
+      b.scope = n->scope;
+      std::vector<Dim> lengths;
+      for (const Range& r : *found->second) lengths.push_back(b.dim(r.end - r.begin));
+      std::vector<Value*> parts = b.split(n->inputs[0], lengths, plain_slice(n)->first);
+      for (size_t i = 0; i < parts.size(); ++i) by[(*found->second)[i].node->outputs[0]] = parts[i];
+    }
+    graph.nodes.push_back(n);
+  }
+  replace_uses(graph, by);
+}
+
+// What is computed from constants alone becomes a constant, as long as the file hardly grows by it.
+void fold_constants(Builder& b) {
+  constexpr int64_t most = int64_t{1} << 20;  // elements
+  Graph& graph = b.graph();
+  std::unordered_map<Value*, Value*> known;
+  std::unordered_set<const Node*> folded;
+  for (Node* n : graph.nodes) {
+    Node copy = *n;
+    bool all = !copy.inputs.empty();
+    for (Value*& v : copy.inputs) {
+      if (!v || v->constant) continue;
+      auto found = known.find(v);
+      all = all && found != known.end();
+      if (all) v = found->second;
+    }
+    if (!all) continue;
+    std::vector<Value*> out = fold(b, copy, most);
+    if (out.empty() || !std::all_of(out.begin(), out.end(), [](Value* v) { return v->constant; })) continue;
+    folded.insert(n);
+    for (size_t i = 0; i < out.size(); ++i) known[n->outputs[i]] = out[i];
+  }
+  if (folded.empty()) return;
+
+  // What the constants cost now that only folded nodes use, and what the results would cost.
+  std::unordered_set<Value*> kept, results, freed;
+  uint64_t total = 0;
+  for (Value* v : graph.initializers()) total += v->constant->nbytes();
+  for (Node* n : graph.nodes)
+    for (Value* v : n->inputs) {
+      if (!v) continue;
+      if (v->constant)
+        (folded.contains(n) ? freed : kept).insert(v);
+      else if (!folded.contains(n) && known.contains(v))
+        results.insert(v);
+    }
+  uint64_t budget = std::max<uint64_t>(64 * 1024, total / 50);
+  for (Value* v : freed)
+    if (!kept.contains(v)) budget += v->constant->nbytes();
+  std::vector<Value*> ordered;
+  for (Node* n : graph.nodes)
+    for (Value* v : n->outputs)
+      if (results.contains(v)) ordered.push_back(v);
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [&](Value* x, Value* y) { return known[x]->constant->nbytes() < known[y]->constant->nbytes(); });
+  std::unordered_map<Value*, Value*> by;
+  for (Value* v : ordered) {
+    uint64_t cost = known[v]->constant->nbytes();
+    if (cost > budget) break;
+    budget -= cost;
+    by[v] = known[v];
+  }
+  replace_uses(graph, by);
+}
+
 }  // namespace
 
 void rewrite(Builder& builder) {
-  Uses uses(builder.graph());
-  for (Node* n : builder.graph().nodes)
-    if (n->op_type == "BatchNormalization") fold_batch_norm(builder, uses, *n);
+  fold_constants(builder);
+  for (auto* apply : {fold_batch_norm, divide, fuse_gelu, unflatten_gemm, repeat_by_gather}) each_node(builder, apply);
+  split_slices(builder);
   share_weights(builder);
 }
 
