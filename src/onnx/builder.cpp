@@ -115,6 +115,22 @@ bool is_filled_with(const Value* v, double number) {
   return v->constant->reals()[0] == number;
 }
 
+// A bound of the elements of positions and the like: a Range that counts up from a number.
+std::optional<int64_t> lowest_element(const Value* v) {
+  while (produced_by(v, "Reshape") || produced_by(v, "Unsqueeze")) v = v->producer->inputs[0];
+  if (!produced_by(v, "Range")) return std::nullopt;
+  const Value *start = v->producer->inputs[0], *step = v->producer->inputs[2];
+  bool known = start->contents && start->contents->front().is_constant() && step->contents &&
+               step->contents->front().lower().value_or(0) > 0;
+  return known ? start->contents->front().constant() : std::nullopt;
+}
+
+int64_t axis_of(const Attributes& attributes) {
+  for (const Attribute& a : attributes)
+    if (a.name == "axis") return std::get<int64_t>(a.data);
+  return 0;
+}
+
 }  // namespace
 
 Builder::Builder(Graph& graph, sym::Context& context, int opset) : sym(context), graph_(graph), opset_(opset) {}
@@ -203,7 +219,6 @@ void Builder::forget_nodes() {
 
 // What does nothing is not emitted.
 Value* Builder::simplified(std::string_view type, Inputs& inputs, Attributes& attributes) {
-  (void)attributes;
   if (type == "Identity") return inputs[0];
   if (type == "Concat" && inputs.size() == 1) return inputs[0];
   if (type == "Not" && produced_by(inputs[0], "Not")) return inputs[0]->producer->inputs[0];
@@ -212,8 +227,21 @@ Value* Builder::simplified(std::string_view type, Inputs& inputs, Attributes& at
     std::swap(inputs[1], inputs[2]);
   }
   if (type == "And" || type == "Or")
-    for (size_t i : {0, 1})
-      if (is_filled_with(inputs[i], type == "And") && inputs[i]->rank() <= inputs[1 - i]->rank()) return inputs[1 - i];
+    for (size_t i : {0, 1}) {
+      const Value* number = produced_by(inputs[i], "Expand") ? inputs[i]->producer->inputs[0] : inputs[i];
+      if (is_filled_with(number, type == "And"))
+        return expand(inputs[1 - i], broadcast(inputs[0]->shape, inputs[1]->shape));
+    }
+  if (type == "GreaterOrEqual" && inputs[1]->constant && inputs[1]->constant->numel() == 1 &&
+      !is_float(inputs[1]->dtype))
+    if (auto lowest = lowest_element(inputs[0]); lowest && *lowest >= inputs[1]->constant->integers()[0])
+      return expand(scalar_int(DType::Bool, 1), broadcast(inputs[0]->shape, inputs[1]->shape));
+  // Rows for an expanded index are the rows for the index, expanded.
+  if (type == "Gather" && produced_by(inputs[1], "Expand") && axis_of(attributes) == 0) {
+    Shape to = inputs[1]->shape;
+    to.insert(to.end(), inputs[0]->shape.begin() + 1, inputs[0]->shape.end());
+    return expand(op("Gather", {inputs[0], inputs[1]->producer->inputs[0]}, attributes), to);
+  }
   if (broadcasts(type)) {
     // An operand that was expanded to what the operator broadcasts it to anyway need not be expanded.
     for (size_t i = 0; i < inputs.size(); ++i) {

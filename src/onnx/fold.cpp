@@ -191,6 +191,20 @@ Values non_zero(Builder& builder, Inference& f) {
   return {builder.constant(stored(r))};
 }
 
+/// Whatever is taken from a tensor of equal elements has those elements.
+Values from_uniform(Builder& builder, const Node& node) {
+  static constexpr std::string_view takes[] = {"Gather", "GatherElements", "GatherND", "Slice"};
+  const Value& x = *node.inputs[0];
+  const bool taken = std::find(std::begin(takes), std::end(takes), node.op_type) != std::end(takes);
+  if (!taken || !x.constant || !x.constant->view() || x.constant->numel() < 2 || x.constant->numel() > small) return {};
+  const std::vector<std::byte> bytes = x.constant->view()->dense_bytes();
+  const size_t element = byte_size(x.dtype);
+  if (std::memcmp(bytes.data(), bytes.data() + element, bytes.size() - element) != 0) return {};
+  Value* one = builder.constant(
+      TensorView::dense(x.dtype, {}, {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(element)}));
+  return {builder.full(node.outputs[0]->shape, one)};
+}
+
 Values constants(Builder& builder, Inference& f, int64_t most) {
   const std::string& op = f.node.op_type;
   if (Values views = as_views(builder, f); !views.empty()) return views;
@@ -307,6 +321,7 @@ std::vector<Value*> fold(Builder& builder, const Node& node, int64_t most) {
   if (!node.domain.empty()) return {};
   if (Values r = from_shapes(builder, node); !r.empty()) return r;
   if (node.inputs.empty() || !node.inputs[0]) return {};
+  if (Values r = from_uniform(builder, node); !r.empty()) return r;
   const bool constant = all_of_inputs(node, known_constant);
   if (!constant && !all_of_inputs(node, known_contents)) return {};
   Node copy = node;

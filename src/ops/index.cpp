@@ -158,11 +158,8 @@ Shape result_shape(const Index& index, const OnnxValue* x) {
   return out;
 }
 
-// Whether v has the elements 0, 1, 2, ..., size - 1 along its first dimension, and all others are of size 1.
-bool counts_up(const OnnxValue* v, Dim size) {
-  if (v->rank() == 0 || !(v->shape[0] == size)) return false;
-  for (size_t d = 1; d < v->rank(); ++d)
-    if (!v->shape[d].is(1)) return false;
+// Whether v's elements, in order, are 0, 1, 2, ...
+bool counts_up(const OnnxValue* v) {
   if (v->contents) {
     for (size_t i = 0; i < v->contents->size(); ++i)
       if (!(*v->contents)[i].is(static_cast<int64_t>(i))) return false;
@@ -173,6 +170,31 @@ bool counts_up(const OnnxValue* v, Dim size) {
   if (!v->producer || v->producer->op_type != "Range") return false;
   const OnnxValue *start = v->producer->inputs[0], *step = v->producer->inputs[2];
   return start->contents && start->contents->front().is(0) && step->contents && step->contents->front().is(1);
+}
+
+// The dimension along which v has the elements 0, 1, 2, ..., size - 1, if all its others are of size 1.
+std::optional<size_t> counting_axis(const OnnxValue* v, Dim size) {
+  std::optional<size_t> axis;
+  for (size_t d = 0; d < v->rank(); ++d) {
+    if (v->shape[d].is(1)) continue;
+    if (axis || !(v->shape[d] == size)) return std::nullopt;
+    axis = d;
+  }
+  return axis && counts_up(v) ? axis : std::nullopt;
+}
+
+// Whether the indices are arange(n).view(-1, 1), arange(m).view(1, -1), ...: then they take every element, in order.
+bool in_order(const OnnxValue* x, const Index& index) {
+  std::optional<size_t> last;
+  for (int64_t d : index.dims) {
+    const OnnxValue* v = index.tensors[static_cast<size_t>(d)];
+    std::optional<size_t> axis = counting_axis(v, at(x->shape, d));
+    if (!axis) return false;
+    *axis += index.shape.size() - v->rank();
+    if (last && *axis <= *last) return false;
+    last = axis;
+  }
+  return true;
 }
 
 std::optional<std::vector<int64_t>> known_contents(const OnnxValue* v) {
@@ -223,9 +245,16 @@ Value index_rule(Call& c) {
   if (index.dims.size() == 1) return b.gather(x, first, index.first());
   if (index.adjacent && index.first() > 0)
     if (OnnxValue* y = index_known(b, x, index)) return y;
+  if (index.adjacent && in_order(x, index)) {
+    Shape to = x->shape;
+    auto begin = to.begin() + index.first();
+    to.erase(begin, begin + static_cast<std::ptrdiff_t>(index.dims.size()));
+    to.insert(to.begin() + index.first(), index.shape.begin(), index.shape.end());
+    return b.reshape(x, to);
+  }
   // x[arange(n), i] takes one row of each of n.
-  bool by_row =
-      index.first() == 0 && index.adjacent && first->rank() == index.shape.size() && counts_up(first, x->shape[0]);
+  bool by_row = index.first() == 0 && index.adjacent && first->rank() == index.shape.size() &&
+                counting_axis(first, x->shape[0]) == size_t{0};
   if (by_row) return b.op("GatherND", {x, joined(b, index, 1)}, {{"batch_dims", int64_t{1}}});
   OnnxValue* y = b.op("GatherND", {b.transpose(x, indexed_first(index)), joined(b, index)});
   return b.transpose(y, result_order(index));
