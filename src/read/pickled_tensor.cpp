@@ -34,7 +34,8 @@ std::optional<DType> dtype_of_storage(std::string_view type) {
   if (!type.ends_with(suffix)) return std::nullopt;
   std::string name(type.substr(0, type.size() - suffix.size()));
   std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-  if (constexpr std::string_view complex = "complex"; name.starts_with(complex)) name.replace(0, complex.size(), "c");
+  if (constexpr std::string_view complex = "complex"; name.starts_with(complex))
+    return dtype_named(fmt::format("c{}", std::string_view(name).substr(complex.size())));
   return dtype_named(name);
 }
 
