@@ -1,0 +1,175 @@
+// Program text in, ONNX text out: the evaluator, the rules and the builder together, without any file.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "driver/inputs.hpp"
+#include "eval/evaluator.hpp"
+#include "ops/register.hpp"
+#include "program/parse.hpp"
+
+namespace lithify {
+namespace {
+
+const eval::Registry& rules() {
+  static const eval::Registry registry = [] {
+    eval::Registry r;
+    ops::register_all(r);
+    return r;
+  }();
+  return registry;
+}
+
+struct Exported {
+  std::string graph;
+  std::vector<Diagnostic> diagnostics;
+};
+
+/// Exports a module whose forward has the given parameters and body.
+Exported exported(const std::string& parameters, const std::string& body, std::vector<std::string> inputs,
+                  int opset = 20) {
+  program::Program program;
+  std::string text =
+      "class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  def forward(self: __torch__.M,\n    " +
+      parameters + ") -> Tensor:\n" + body;
+  program::parse_file(program, "code/__torch__.py", text, {});
+  program.root = std::make_shared<program::Object>();
+  program.root->class_name = "__torch__.M";
+  ExportOptions options;
+  options.inputs = std::move(inputs);
+  sym::Context sym;
+  onnx::Graph graph;
+  onnx::Builder builder(graph, sym, opset);
+  std::vector<eval::Value> arguments = driver::make_inputs(program, options, builder);
+  eval::Evaluator evaluator(program, rules(), builder);
+  eval::Value result = evaluator.run(std::move(arguments));
+  Exported out{"", evaluator.diagnostics};
+  if (!out.diagnostics.empty()) return out;
+  std::vector<std::pair<std::string, onnx::Value*>> outputs{{"y", result.tensor()->read(builder)}};
+  builder.finish(outputs);
+  out.graph = onnx::print(graph);
+  return out;
+}
+
+std::string graph_of(const std::string& parameters, const std::string& body, std::vector<std::string> inputs,
+                     int opset = 20) {
+  Exported e = exported(parameters, body, std::move(inputs), opset);
+  for (const Diagnostic& d : e.diagnostics) MESSAGE(d.str());
+  return e.graph;
+}
+
+TEST_CASE("a reshape by the input's own sizes needs no shape arithmetic") {
+  CHECK(graph_of("x: Tensor",
+                 "    b = ops.prim.NumToTensor(torch.size(x, 0))\n"
+                 "    n = torch.mul(ops.prim.NumToTensor(torch.size(x, 1)), ops.prim.NumToTensor(torch.size(x, 2)))\n"
+                 "    return torch.view(x, [int(b), int(n)])\n",
+                 {"x:float32[batch,seq,4]"}) ==
+        "input x : float32[batch, seq, 4]\n"
+        "y : float32[batch, 4*seq] = Reshape(x, 1d{0, -1})\n"
+        "output y : float32[batch, 4*seq]\n");
+}
+
+TEST_CASE("lists, tuples and loops with known bounds leave nothing behind") {
+  CHECK(graph_of("x: Tensor",
+                 "    parts = annotate(List[Tensor], [])\n"
+                 "    for i in range(2):\n"
+                 "      _0 = torch.append(parts, torch.mul(x, torch.add(i, 1)))\n"
+                 "    a, b, = parts\n"
+                 "    return torch.add(a, b)\n",
+                 {"x:float32[n,3]"}) ==
+        "input x : float32[n, 3]\n"
+        "/Mul_output_0 : float32[n, 3] = Mul(x, {2})\n"
+        "y : float32[n, 3] = Add(x, /Mul_output_0)\n"
+        "output y : float32[n, 3]\n");
+}
+
+TEST_CASE("a branch on what is known is taken, the other is never looked at") {
+  CHECK(graph_of("x: Tensor",
+                 "    if torch.eq(torch.dim(x), 2):\n"
+                 "      y = torch.relu(x)\n"
+                 "    else:\n"
+                 "      y = ops.nobody.knows(x)\n"
+                 "    return y\n",
+                 {"x:float32[n,3]"}) ==
+        "input x : float32[n, 3]\n"
+        "y : float32[n, 3] = Relu(x)\n"
+        "output y : float32[n, 3]\n");
+}
+
+TEST_CASE("equal nodes are shared and unused ones are not there") {
+  CHECK(graph_of("x: Tensor",
+                 "    _0 = torch.exp(x)\n"
+                 "    a = torch.sigmoid(x)\n"
+                 "    b = torch.sigmoid(x)\n"
+                 "    return torch.mul(a, b)\n",
+                 {"x:float32[n]"}) ==
+        "input x : float32[n]\n"
+        "/Sigmoid_output_0 : float32[n] = Sigmoid(x)\n"
+        "y : float32[n] = Mul(/Sigmoid_output_0, /Sigmoid_output_0)\n"
+        "output y : float32[n]\n");
+}
+
+TEST_CASE("a write through a view is seen by the tensor") {
+  CHECK(graph_of("x: Tensor",
+                 "    y = torch.mul(x, 2)\n"
+                 "    _0 = torch.fill_(torch.select(y, 1, 0), 1.)\n"
+                 "    return y\n",
+                 {"x:float32[n,3]"}) ==
+        "input x : float32[n, 3]\n"
+        "/Mul_output_0 : float32[n, 3] = Mul(x, {2})\n"
+        "y : float32[n, 3] = Where(1d{1, 0, 0}, {1}, /Mul_output_0)\n"
+        "output y : float32[n, 3]\n");
+}
+
+TEST_CASE("older opsets get the same model in their own form") {
+  const char* body = "    return torch.sum(x, [1], True)\n";
+  CHECK(graph_of("x: Tensor", body, {"x:float32[n,3]"}, 11) ==
+        "input x : float32[n, 3]\n"
+        "y : float32[n, 1] = ReduceSum<axes=[1]>(x)\n"
+        "output y : float32[n, 1]\n");
+  CHECK(graph_of("x: Tensor", body, {"x:float32[n,3]"}, 13) ==
+        "input x : float32[n, 3]\n"
+        "y : float32[n, 1] = ReduceSum(x, 1d{1})\n"
+        "output y : float32[n, 1]\n");
+}
+
+TEST_CASE("every operator without a rule is reported, once") {
+  Exported e = exported("x: Tensor",
+                        "    a = ops.nobody.knows(x)\n"
+                        "    b = torch.relu(a)\n"
+                        "    return ops.nobody.cares(b)\n",
+                        {"x:float32[n]"});
+  REQUIRE(e.diagnostics.size() == 2);
+  CHECK(e.diagnostics[0].code == Code::UnsupportedOperator);
+  CHECK(e.diagnostics[0].subject == "nobody::knows");
+  CHECK(e.diagnostics[1].subject == "nobody::cares");
+}
+
+TEST_CASE("a number burnt in by tracing is refused where it meets a dynamic dimension") {
+  Exported e = exported("x: Tensor", "    return torch.view(x, [2, 12])\n", {"x:float32[batch=2,3,4]"});
+  REQUIRE(e.diagnostics.size() == 1);
+  CHECK(e.diagnostics[0].code == Code::BurntSize);
+}
+
+TEST_CASE("control flow that depends on the input is refused for now") {
+  Exported branch = exported("x: Tensor",
+                             "    if bool(torch.gt(torch.sum(x), 0)):\n"
+                             "      y = x\n"
+                             "    else:\n"
+                             "      y = torch.neg(x)\n"
+                             "    return y\n",
+                             {"x:float32[n]"});
+  REQUIRE(branch.diagnostics.size() == 1);
+  CHECK(branch.diagnostics[0].code == Code::UnsupportedControlFlow);
+  Exported loop = exported("x: Tensor",
+                           "    y = x\n"
+                           "    for i in range(torch.size(x, 0)):\n"
+                           "      y = torch.relu(y)\n"
+                           "    return y\n",
+                           {"x:float32[n]"});
+  REQUIRE(loop.diagnostics.size() == 1);
+  CHECK(loop.diagnostics[0].code == Code::UnsupportedControlFlow);
+}
+
+}  // namespace
+}  // namespace lithify
