@@ -10,6 +10,7 @@
 #include "lithify/lithify.hpp"
 #include "ops/register.hpp"
 #include "program/print.hpp"
+#include "program/verify.hpp"
 #include "read/open.hpp"
 #include "write/model.hpp"
 
@@ -143,8 +144,8 @@ void name_outputs(const ExportOptions& options, std::vector<std::pair<std::strin
     if (!distinct.insert(name).second) throw Error(Code::BadOption, fmt::format("two outputs are called '{}'", name));
 }
 
-// Every name in dynamic_axes is that of an input or output; a declared axis of an output must be dynamic.
-void check_dynamic(const ExportOptions& options, const onnx::Graph& graph,
+// Every name in dynamic_axes is that of an input or output; an output's axis that cannot change is worth a warning.
+void check_dynamic(const ExportOptions& options, const onnx::Graph& graph, std::vector<Diagnostic>& diagnostics,
                    const std::vector<driver::TensorInput>& inputs) {
   for (auto& [name, axes] : options.dynamic_axes) {
     bool input =
@@ -159,6 +160,14 @@ void check_dynamic(const ExportOptions& options, const onnx::Graph& graph,
       if (at < 0 || at >= rank)
         throw Error(Code::BadOption,
                     fmt::format("output '{}' has {} dimensions, and axis {} is declared dynamic", name, rank, axis));
+      if (onnx::Dim size = (*out)->shape[static_cast<size_t>(at)]; size.is_constant())
+        diagnostics.push_back(
+            {Code::BadOption,
+             Severity::Warning,
+             fmt::format("axis {} of the output '{}' is declared dynamic, and is always {}", axis, name, size.str()),
+             {},
+             "",
+             name});
     }
   }
 }
@@ -167,6 +176,7 @@ std::unique_ptr<Evaluated> evaluate(const program::Program& program, const Expor
   if (options.opset < lowest_opset || options.opset > highest_opset)
     throw Error(Code::BadOpset, fmt::format("opset {} cannot be written", options.opset),
                 fmt::format("opsets {} to {} can", lowest_opset, highest_opset));
+  program::verify(program);
   auto out = std::make_unique<Evaluated>();
   out->model.opset = options.opset;
   out->model.producer_version = version();
@@ -183,7 +193,7 @@ std::unique_ptr<Evaluated> evaluate(const program::Program& program, const Expor
   if (outputs.empty()) throw Error(Code::UnsupportedType, "the model returns no tensor");
   name_outputs(options, outputs);
   builder.finish(outputs);
-  check_dynamic(options, *out->model.graph, driver::find_inputs(program, options));
+  check_dynamic(options, *out->model.graph, out->diagnostics, driver::find_inputs(program, options));
   return out;
 }
 

@@ -71,17 +71,6 @@ void Builder::finish(std::span<const std::pair<std::string, Value*>> outputs) {
     Value* v = real(value);
     // An input, a constant or a value that is an output already cannot take another name.
     if (v->kind != Value::Kind::Output || !taken.insert(v).second) v = emit("Identity", {v}, {}, 1, false)[0];
-    while (!taken.insert(v).second && v->producer->op_type == "Identity" && !v->name.empty()) {
-      Node* copy = graph_.new_node();
-      *copy = *v->producer;
-      Value* other = graph_.new_value();
-      *other = *v;
-      other->producer = copy;
-      copy->outputs = {other};
-      graph_.nodes.push_back(copy);
-      v = other;
-      v->name.clear();
-    }
     v->name = name;
     graph_.outputs.push_back(v);
   }

@@ -101,7 +101,7 @@ constexpr OpDef table[] = {
     {"GreaterOrEqual", 12, comparison},
     {"HardSigmoid", 1, same},
     {"HardSwish", 14, same},
-    {"Identity", 1, same},
+    {"Identity", 1, same, false},  // a copy under another name
     {"IsInf", 10, predicate},
     {"IsNaN", 9, predicate},
     {"LeakyRelu", 1, same},
