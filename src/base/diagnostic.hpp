@@ -38,10 +38,10 @@ struct Place {
 struct Diagnostic {
   Code code = Code::Internal;
   Severity severity = Severity::Error;
-  std::string message;   ///< one sentence, without a final period
-  Place place;           ///< where in the user's source
-  std::string hint;      ///< what to do next; may be empty
-  std::string subject;   ///< what it is about (an operator's or a record's name), for tables; may be empty
+  std::string message;  ///< one sentence, without a final period
+  Place place;          ///< where in the user's source
+  std::string hint;     ///< what to do next; may be empty
+  std::string subject;  ///< what it is about (an operator's or a record's name), for tables; may be empty
 
   /// "error LTH040: message\n  at file:line\n  hint: ...", control characters escaped.
   std::string str() const;

@@ -48,7 +48,7 @@ std::optional<DType> dtype_named(std::string_view name);
 std::optional<DType> dtype_of_torch(int64_t number);
 int64_t torch_number(DType t);
 
-bool is_float(DType t);    ///< floating point, not complex
+bool is_float(DType t);  ///< floating point, not complex
 bool is_complex(DType t);
 bool is_integer(DType t);  ///< signed or unsigned, not bool
 bool is_unsigned(DType t);

@@ -199,8 +199,7 @@ DType Call::result_type(std::initializer_list<std::string_view> names) {
 DType Call::result_type(const std::vector<Value>& values) { return eval::result_type(values); }
 
 Value Call::view(std::string_view name, std::function<onnx::Value*(onnx::Builder&, onnx::Value*)> forward,
-                 std::function<onnx::Value*(onnx::Builder&, onnx::Value*, onnx::Value*)> inverse,
-                 bool dense) {
+                 std::function<onnx::Value*(onnx::Builder&, onnx::Value*, onnx::Value*)> inverse, bool dense) {
   const Value& v = arg(name);
   if (!v.is_tensor()) return forward(onnx, as_tensor(v));
   TensorPtr base = v.tensor();

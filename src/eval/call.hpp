@@ -74,8 +74,7 @@ class Call {
   /// A view of the tensor argument `name`: `forward` gives it from the contents, `inverse` puts a changed one back.
   /// `dense` says that a contiguous tensor's view is contiguous.
   Value view(std::string_view name, std::function<onnx::Value*(onnx::Builder&, onnx::Value*)> forward,
-             std::function<onnx::Value*(onnx::Builder&, onnx::Value*, onnx::Value*)> inverse = {},
-             bool dense = false);
+             std::function<onnx::Value*(onnx::Builder&, onnx::Value*, onnx::Value*)> inverse = {}, bool dense = false);
   /// Calls another operator's rule: c.call("aten::mul", {a, b}).
   Value call(std::string_view name, std::vector<Value> positional,
              std::vector<std::pair<std::string, Value>> keywords = {});

@@ -31,7 +31,8 @@ const Kernel* find(std::string_view op, int opset) {
 // Types that hold every value of a type, the cheapest first.
 std::initializer_list<DType> wider(DType t) {
   static constexpr std::initializer_list<DType> bits{DType::UInt8, DType::Int32, DType::Int64, DType::Float},
-      bytes{DType::Int32, DType::Int16, DType::Int64, DType::Float}, words{DType::Int64, DType::Double}, shorts{DType::Float}, none{};
+      bytes{DType::Int32, DType::Int16, DType::Int64, DType::Float}, words{DType::Int64, DType::Double},
+      shorts{DType::Float}, none{};
   switch (t) {
     case DType::Bool:
       return bits;
