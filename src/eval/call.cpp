@@ -70,7 +70,8 @@ Dim Call::as_size(std::string_view name, const Value& v) {
   if (auto* b = v.get_if<bool>()) return sym.constant(*b);
   if (auto* d = v.get_if<double>(); d && *d == static_cast<double>(static_cast<int64_t>(*d)))
     return sym.constant(static_cast<int64_t>(*d));
-  if (v.is_tensor() && v.tensor()->rank() == 0 && !is_float(v.tensor()->dtype()))
+  // A number known only at run time where an int is meant is a whole one: what math.floor gives.
+  if (v.is_tensor() && v.tensor()->rank() == 0 && (v.tensor()->is_number || !is_float(v.tensor()->dtype())))
     return onnx.symbol_of(v.tensor()->read(onnx), "n");
   wrong_kind(schema, name, v, "an int");
 }

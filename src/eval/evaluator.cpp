@@ -226,6 +226,16 @@ void Evaluator::step() {
   if (++steps_ > max_steps) throw Error(Code::LimitExceeded, "the program runs too many statements at export");
 }
 
+namespace {
+
+// Whether an operator, one that has a form for numbers, is applied to numbers alone: the result is one too.
+bool on_numbers(const std::vector<const Rule*>& rules, const std::vector<Value>& operands) {
+  return std::all_of(operands.begin(), operands.end(), [](const Value& v) { return v.is_number(); }) &&
+         std::any_of(rules.begin(), rules.end(), [](const Rule* r) { return r->schema.overload == "number"; });
+}
+
+}  // namespace
+
 Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
                        std::vector<std::pair<std::string, Value>> keywords) {
   size_t dot = name.find('.', name.find("::"));
@@ -255,7 +265,9 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
         continue;
       }
       Call call(*this, builder_, rule->schema, std::move(*bound));
-      return rule->run(call);
+      Value result = rule->run(call);
+      if (result.is_tensor() && keywords.empty() && on_numbers(rules, positional)) result.tensor()->is_number = true;
+      return result;
     }
   }
   if (needed)
@@ -401,6 +413,25 @@ Value Evaluator::call_method(const Value& self, const Expr& e, Frame& frame) {
 
 // ---- statements ---------------------------------------------------------------------------------------------------
 
+namespace {
+
+// Whether a block always ends in an exception.
+bool raises(const std::vector<Stmt>& body) {
+  return std::any_of(body.begin(), body.end(), [](const Stmt& s) {
+    if (s.kind == Stmt::Kind::If) return raises(s.body) && raises(s.orelse);
+    return s.kind == Stmt::Kind::Evaluate && s.values[0].kind == Expr::Kind::Operator &&
+           s.values[0].name == "prim::RaiseException";
+  });
+}
+
+// Whether a condition is decided only at run time.
+bool is_open(const Value& v, onnx::Builder& b) {
+  if (v.is_int()) return !v.integer().is_constant();
+  return v.is_tensor() && !v.tensor()->read(b)->is_constant();
+}
+
+}  // namespace
+
 void Evaluator::execute(const std::vector<Stmt>& body, Frame& frame) {
   for (const Stmt& s : body) {
     if (frame.returned) return;
@@ -421,8 +452,13 @@ void Evaluator::execute(const Stmt& s, Frame& frame) {
     case Stmt::Kind::Evaluate:
       evaluate(s.values[0], frame);
       return;
-    case Stmt::Kind::If:
-      return execute(condition(evaluate(s.values[0], frame), s.pos) ? s.body : s.orelse, frame);
+    case Stmt::Kind::If: {
+      Value choice = evaluate(s.values[0], frame);
+      // A branch that only raises is a check; one that is decided at run time is taken to hold.
+      if (is_open(choice, builder_) && raises(s.body) != raises(s.orelse))
+        return execute(raises(s.body) ? s.orelse : s.body, frame);
+      return execute(condition(choice, s.pos) ? s.body : s.orelse, frame);
+    }
     case Stmt::Kind::For: {
       Value count = evaluate(s.values[0], frame);
       if (count.is_poison()) throw Stop{};

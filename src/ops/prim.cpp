@@ -645,6 +645,17 @@ void register_lists(Registry& ops) {
       c.arg("self").list_items() = std::move(out);
       return None{};
     });
+  for (const char* type : {"bool", "int", "float"}) {
+    for (auto& [name, any] : {std::pair{"aten::all", false}, {"aten::any", true}})
+      ops.add(fmt::format("{}.{}({}[] self) -> bool", name, type, type), [any = any](Call& c) -> Value {
+        Value out = !any;
+        for (const Value& v : c.arg("self").items()) {
+          Value truth = c.call("aten::Bool", {v});
+          out = c.call(any ? "aten::__or__" : "aten::__and__", {out, truth});
+        }
+        return out;
+      });
+  }
   ops.add("aten::__contains__.t(t[] l, Any item) -> bool",
           [](Call& c) -> Value { return contains(c, c.arg("l").items(), c.arg("item")); });
   for (const char* name : {"aten::eq", "aten::ne"}) {
@@ -652,7 +663,12 @@ void register_lists(Registry& ops) {
     for (const char* types :
          {".t_list(t[] a, t[] b) -> bool", ".device(Device a, Device b) -> bool", ".bool(bool a, bool b) -> bool"})
       ops.add(std::string(name) + types, [negate](Call& c) -> Value {
-        return *known(c, eval::equal(c.sym, c.arg("a"), c.arg("b"))).get_if<bool>() != negate;
+        std::optional<bool> same = eval::equal(c.sym, c.arg("a"), c.arg("b"));
+        if (same || !c.arg("a").is_list()) return *known(c, same).get_if<bool>() != negate;
+        const std::vector<Value>&x = c.arg("a").items(), &y = c.arg("b").items();
+        Value all = true;
+        for (size_t i = 0; i < x.size(); ++i) all = c.call("aten::__and__", {all, c.call("aten::eq", {x[i], y[i]})});
+        return negate ? c.call("aten::__not__", {all}) : all;
       });
   }
   for (auto& [name, negate] : {std::pair{"aten::__is__", false}, {"aten::__isnot__", true}})
