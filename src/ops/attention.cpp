@@ -1,8 +1,11 @@
 #include "ops/attention.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
+#include "ops/elementwise.hpp"
 #include "ops/linear.hpp"
 #include "ops/norm.hpp"
 
@@ -25,16 +28,6 @@ double lowest_of(DType t) {
   }
 }
 
-// True at and below the diagonal of [rows, columns].
-onnx::Value* causal_mask(onnx::Builder& b, Dim rows, Dim columns) {
-  auto range = [&](Dim n) {
-    return b.op("Range", {b.scalar_int(DType::Int64, 0), b.symbolic(n), b.scalar_int(DType::Int64, 1)});
-  };
-  onnx::Value *r = b.unsqueeze(range(rows), {1}), *c = range(columns);
-  if (b.opset() >= 12) return b.op("LessOrEqual", {c, r});
-  return b.op("Not", {b.op("Greater", {c, r})});
-}
-
 // Each head of k and v serves several heads of q.
 onnx::Value* repeat_heads(Call& c, onnx::Value* x, Dim heads) {
   size_t at = x->rank() - 3;
@@ -45,6 +38,47 @@ onnx::Value* repeat_heads(Call& c, onnx::Value* x, Dim heads) {
   wide.insert(wide.begin() + static_cast<std::ptrdiff_t>(at) + 1, *times);
   out[at] = heads;
   return c.onnx.reshape(c.onnx.expand(c.onnx.unsqueeze(x, {static_cast<int64_t>(at) + 1}), wide), out);
+}
+
+onnx::Value* scaled_scores(onnx::Builder& b, onnx::Value* q, onnx::Value* k, double scale) {
+  return b.matmul(b.mul(q, b.scalar(q->dtype, scale)), b.swap_dims(k, -1, -2));
+}
+
+// Whether the elements of a constant, a row of its last dimension at a time, are all such that no key takes part.
+bool has_empty_row(const onnx::Tensor& mask) {
+  std::vector<double> all = mask.reals();
+  size_t width = mask.sizes.empty() ? 1 : static_cast<size_t>(mask.sizes.back());
+  auto out = [&](double v) { return mask.dtype == DType::Bool ? v == 0 : std::isinf(v) && v < 0; };
+  for (size_t row = 0; width > 0 && row < all.size(); row += width)
+    if (std::all_of(all.begin() + static_cast<std::ptrdiff_t>(row),
+                    all.begin() + static_cast<std::ptrdiff_t>(row + width), out))
+      return true;
+  return false;
+}
+
+constexpr int64_t kMostScanned = int64_t{1} << 22;
+
+// Whether an added mask may hold minus infinity: given by the user, or filled in. What is computed otherwise is finite.
+bool may_be_infinite(const onnx::Value* v) {
+  if (v->is_constant()) {
+    if (v->constant->numel() > kMostScanned) return true;
+    std::vector<double> all = v->constant->reals();
+    return std::any_of(all.begin(), all.end(), [](double e) { return std::isinf(e); });
+  }
+  if (!v->producer) return v->kind == onnx::Value::Kind::Input;
+  static const std::set<std::string_view> moves{"Cast",      "Reshape", "Expand",  "Unsqueeze", "Squeeze",
+                                                "Transpose", "Slice",   "Gather",  "Identity",  "Split",
+                                                "Pad",       "Trilu",   "CastLike"};
+  const onnx::Node& node = *v->producer;
+  if (moves.contains(node.op_type)) return may_be_infinite(node.inputs[0]);
+  size_t first = node.op_type == "Where" ? 1 : 0;
+  if (first == 0 && node.op_type != "Add" && node.op_type != "Mul" && node.op_type != "Concat") return false;
+  return std::any_of(node.inputs.begin() + static_cast<std::ptrdiff_t>(first), node.inputs.end(), may_be_infinite);
+}
+
+bool may_mask_row(const onnx::Value* mask) {
+  if (mask->is_constant() && mask->constant->numel() <= kMostScanned) return has_empty_row(*mask->constant);
+  return mask->dtype == DType::Bool || may_be_infinite(mask);
 }
 
 Value scaled_dot_product_attention(Call& c) {
@@ -64,20 +98,35 @@ Value scaled_dot_product_attention(Call& c) {
     v = repeat_heads(c, v, q->shape[rank - 3]);
   }
   AttentionMask mask{c.maybe_tensor("attn_mask"), false};
-  if (c.flag("is_causal")) mask = {causal_mask(c.onnx, q->shape[rank - 2], k->shape[k->rank() - 2]), true};
+  if (mask.value) mask.all_rows = !may_mask_row(mask.value);
+  if (c.flag("is_causal"))
+    mask = {triangle(c.onnx, q->shape[rank - 2], k->shape[k->rank() - 2], c.sym.constant(0), true), true};
   if (mask.value && mask.value->dtype != DType::Bool) mask.value = c.onnx.cast(mask.value, q->dtype);
   return attend(c.onnx, q, k, v, mask, scale).output;
 }
 
-// A mask of nn.MultiheadAttention's fast path, true where an element does not take part, as one that broadcasts to
-// [batch, heads, query, key] and is true where it does.
-AttentionMask fast_path_mask(Call& c) {
+// The condition of Where(condition, nonzero, 0): what a cast of it to bool comes to.
+onnx::Value* nonzero(onnx::Builder& b, onnx::Value* v) {
+  const onnx::Node* from = v->producer;
+  auto number = [&](size_t i) -> std::optional<double> {
+    const onnx::Value* input = from->inputs[i];
+    if (!input->is_constant() || input->constant->numel() != 1) return std::nullopt;
+    return input->constant->reals()[0];
+  };
+  if (from && from->op_type == "Where" && from->inputs[0]->shape == v->shape && number(1).value_or(0) != 0 &&
+      number(2) == 0)
+    return from->inputs[0];
+  return b.cast(v, DType::Bool);
+}
+
+// The scores with those that nn.MultiheadAttention's fast path masks, by nonzero elements, at minus infinity: a row of
+// them gives NaN, as PyTorch's does.
+onnx::Value* fast_path_masked(Call& c, onnx::Value* scores) {
   onnx::Value* mask = c.maybe_tensor("mask");
-  if (!mask) return {};
-  mask = c.onnx.op("Not", {c.onnx.cast(mask, DType::Bool)});
-  int64_t type = c.maybe_integer("mask_type").value_or(2);
-  if (type == 1) mask = c.onnx.unsqueeze(mask, {1, 2});  // [batch, key]
-  return {mask, false};
+  if (!mask) return scores;
+  mask = nonzero(c.onnx, mask);
+  if (c.maybe_integer("mask_type") == 1) mask = c.onnx.unsqueeze(mask, {1, 2});  // [batch, key]
+  return c.onnx.where(mask, c.onnx.scalar(scores->dtype, -std::numeric_limits<double>::infinity()), scores);
 }
 
 // [batch, length, heads * width] -> [batch, heads, length, width].
@@ -101,9 +150,10 @@ Attention multi_head(Call& c, onnx::Value* query, onnx::Value* key, onnx::Value*
   }
   for (onnx::Value*& p : parts) p = split_heads(b, p, heads);
   double width = static_cast<double>(*parts[0]->shape[3].constant());
-  Attention a = attend(b, parts[0], parts[1], parts[2], fast_path_mask(c), 1 / std::sqrt(width));
-  onnx::Value* joined = b.reshape(b.transpose(a.output, {0, 2, 1, 3}), query->shape);
-  return {linear(b, joined, c.tensor("proj_weight"), c.tensor("proj_bias")), a.weights};
+  onnx::Value* scores = scaled_scores(b, parts[0], parts[1], 1 / std::sqrt(width));
+  onnx::Value* weights = b.softmax("Softmax", fast_path_masked(c, scores), -1);
+  onnx::Value* joined = b.reshape(b.transpose(b.matmul(weights, parts[2]), {0, 2, 1, 3}), query->shape);
+  return {linear(b, joined, c.tensor("proj_weight"), c.tensor("proj_bias")), weights};
 }
 
 Value native_multi_head_attention(Call& c) {
@@ -140,13 +190,14 @@ Value transformer_encoder_layer(Call& c) {
 }  // namespace
 
 Attention attend(onnx::Builder& b, onnx::Value* q, onnx::Value* k, onnx::Value* v, AttentionMask mask, double scale) {
-  onnx::Value* scores = b.matmul(b.mul(q, b.scalar(q->dtype, scale)), b.swap_dims(k, -1, -2));
-  onnx::Value* weights;
+  onnx::Value* scores = scaled_scores(b, q, k, scale);
+  onnx::Value *weights, *zero = b.scalar(q->dtype, 0.0);
   if (mask.value && mask.value->dtype == DType::Bool) {
     weights = b.softmax("Softmax", b.where(mask.value, scores, b.scalar(q->dtype, lowest_of(q->dtype))), -1);
-    if (!mask.all_rows) weights = b.where(mask.value, weights, b.scalar(q->dtype, 0.0));
+    if (!mask.all_rows) weights = b.where(mask.value, weights, zero);
   } else {
     weights = b.softmax("Softmax", mask.value ? b.add(scores, mask.value) : scores, -1);
+    if (mask.value && !mask.all_rows) weights = b.where(b.op("IsNaN", {weights}), zero, weights);
   }
   return {b.matmul(weights, v), weights};
 }

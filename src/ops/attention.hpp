@@ -7,7 +7,7 @@ namespace lithify::ops {
 
 struct AttentionMask {
   onnx::Value* value = nullptr;  ///< bool: true takes part; floating: added to the scores; broadcast to them
-  bool all_rows = false;         ///< of a bool mask: every row has at least one element that takes part
+  bool all_rows = false;         ///< every row has at least one element that takes part
 };
 
 struct Attention {
@@ -15,8 +15,8 @@ struct Attention {
   onnx::Value* weights;
 };
 
-/// softmax(q k^T * scale, masked) v over the last two dimensions. A row of a bool mask with nothing that takes part
-/// gives zeros, as PyTorch's does.
+/// softmax(q k^T * scale, masked) v over the last two dimensions. A row of the mask with nothing that takes part gives
+/// zeros, as PyTorch's does.
 Attention attend(onnx::Builder& b, onnx::Value* q, onnx::Value* k, onnx::Value* v, AttentionMask mask, double scale);
 
 }  // namespace lithify::ops

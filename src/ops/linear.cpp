@@ -5,6 +5,7 @@
 #include <map>
 
 #include "ops/linear.hpp"
+#include "ops/slicing.hpp"
 
 namespace lithify::ops {
 namespace {
@@ -21,7 +22,7 @@ bool is_one(Call& c, std::string_view name) {
   return !v.is_tensor() && !(v.is_int() && !v.integer().is_constant()) && c.real(name) == 1.0;
 }
 
-// beta * self + alpha * product; `product` is called only where Gemm does not do it all.
+// beta * self + alpha * product.
 Value added(Call& c, onnx::Value* self, onnx::Value* product) {
   if (!is_one(c, "alpha")) product = scaled(c, product, "alpha");
   if (c.real("beta") == 0) return c.onnx.expand(product, c.onnx.broadcast(product->shape, self->shape));
@@ -29,7 +30,7 @@ Value added(Call& c, onnx::Value* self, onnx::Value* product) {
   return c.onnx.add(product, self);
 }
 
-/// The letters of one side of an einsum equation, with "..." spelled out as upper-case letters that are not used.
+// The terms of one side of an einsum equation.
 std::vector<std::string> split_terms(const std::string& text) {
   std::vector<std::string> out(1);
   for (char ch : text) {
@@ -73,10 +74,13 @@ onnx::Value* contract(onnx::Builder& b, onnx::Value* x, std::string xs, onnx::Va
     if (xs.find(ch) == std::string::npos) right += ch;
   auto arrange = [&](onnx::Value* v, const std::string& from, const std::string& first, const std::string& second) {
     std::vector<int64_t> perm;
+    Shape shape, full;
     for (char ch : batch + first + second) perm.push_back(static_cast<int64_t>(from.find(ch)));
+    for (char ch : batch) shape.push_back(v->shape[from.find(ch)]);
     v = b.transpose(v, perm);
-    Shape shape;
-    for (char ch : batch) shape.push_back(sizes[ch]);
+    full = shape;
+    for (char ch : first + second) full.push_back(sizes[ch]);
+    v = b.expand(v, full);
     Dim one = b.dim(1), rows = one, columns = one;
     for (char ch : first) rows = b.sym.mul(rows, sizes[ch]);
     for (char ch : second) columns = b.sym.mul(columns, sizes[ch]);
@@ -141,18 +145,44 @@ Equation parse_equation(Call& c, const std::string& text, const std::vector<onnx
   return e;
 }
 
-bool repeats(const std::string& term) {
-  for (size_t i = 0; i < term.size(); ++i)
-    if (term.find(term[i], i + 1) != std::string::npos) return true;
-  return false;
+// A letter that stands twice in a term means the diagonal.
+void take_diagonals(onnx::Builder& b, onnx::Value*& x, std::string& term) {
+  for (size_t i = 0; i < term.size();) {
+    size_t again = term.find(term[i], i + 1);
+    if (again == std::string::npos) {
+      ++i;
+      continue;
+    }
+    x = Diagonal{0, static_cast<int64_t>(i), static_cast<int64_t>(again)}.take(b, x);
+    char letter = term[i];
+    term.erase(again, 1);
+    term.erase(i, 1);
+    term += letter;
+  }
+}
+
+// One operand after the other, keeping the letters that are still needed.
+onnx::Value* contract_all(onnx::Builder& b, const std::vector<onnx::Value*>& operands, const Equation& e) {
+  onnx::Value* x = operands[0];
+  std::string now = e.inputs[0];
+  for (size_t i = 1; i < operands.size(); ++i) {
+    std::string needed = e.output, kept;
+    for (size_t j = i + 1; j < operands.size(); ++j) needed += e.inputs[j];
+    for (char ch : now + e.inputs[i])
+      if (needed.find(ch) != std::string::npos && kept.find(ch) == std::string::npos) kept += ch;
+    if (i + 1 == operands.size()) kept = e.output;
+    x = contract(b, x, now, operands[i], e.inputs[i], kept);
+    now = kept;
+  }
+  return x;
 }
 
 Value einsum(Call& c) {
   std::vector<onnx::Value*> operands = c.tensors("tensors");
   Equation e = parse_equation(c, c.text("equation"), operands);
-  bool simple = std::none_of(e.inputs.begin(), e.inputs.end(), repeats) && !repeats(e.output);
+  for (size_t i = 0; i < operands.size(); ++i) take_diagonals(c.onnx, operands[i], e.inputs[i]);
   // A single operand is a sum and a transposition.
-  if (operands.size() == 1 && simple) {
+  if (operands.size() == 1) {
     std::vector<int64_t> axes, perm;
     std::string kept;
     for (size_t i = 0; i < e.inputs[0].size(); ++i) {
@@ -169,20 +199,19 @@ Value einsum(Call& c) {
   for (onnx::Value* v : operands) type = eval::promote(type, v->dtype);
   for (onnx::Value*& v : operands) v = c.onnx.cast(v, type);
   if (c.opset() >= 12) return c.onnx.op("Einsum", operands, {{"equation", e.str()}});
-  if (operands.size() != 2 || !simple) c.needs_opset(12);
-  return contract(c.onnx, operands[0], e.inputs[0], operands[1], e.inputs[1], e.output);
+  return contract_all(c.onnx, operands, e);
 }
 
-Value tensordot(Call& c) {
-  onnx::Value *x = c.tensor("self"), *y = c.tensor("other");
-  std::vector<int64_t> dx = c.dims("dims_self", x->rank()), dy = c.dims("dims_other", y->rank());
+// The sum over pairs of dimensions of x and y.
+onnx::Value* dot(onnx::Builder& b, onnx::Value* x, const std::vector<int64_t>& dx, onnx::Value* y,
+                 const std::vector<int64_t>& dy) {
   std::string xs, ys, out;
   for (size_t i = 0; i < x->rank(); ++i) xs += static_cast<char>('a' + i);
   for (size_t i = 0; i < y->rank(); ++i) ys += static_cast<char>('n' + i);
   for (size_t i = 0; i < dx.size(); ++i) ys[static_cast<size_t>(dy[i])] = xs[static_cast<size_t>(dx[i])];
   for (char ch : xs + ys)
     if (xs.find(ch) == std::string::npos || ys.find(ch) == std::string::npos) out += ch;
-  return contract(c.onnx, x, xs, y, ys, out);
+  return contract(b, x, xs, y, ys, out);
 }
 
 }  // namespace
@@ -213,7 +242,7 @@ void register_linear(Registry& ops) {
       onnx::Value *x = c.tensor("self"), *y = c.tensor(c.schema.arguments[1].name);
       if (x->rank() == 0 || y->rank() == 0) return c.onnx.mul(x, y);
       if (y->rank() <= 2) return c.onnx.matmul(x, y->rank() == 2 ? c.onnx.swap_dims(y, 0, 1) : y);
-      c.unsupported("an operand of more than two dimensions");
+      return dot(c.onnx, x, {static_cast<int64_t>(x->rank()) - 1}, y, {static_cast<int64_t>(y->rank()) - 1});
     });
   for (const char* schema :
        {"aten::outer(Tensor self, Tensor vec2) -> Tensor", "aten::ger(Tensor self, Tensor vec2) -> Tensor"})
@@ -234,7 +263,9 @@ void register_linear(Registry& ops) {
           [](Call& c) -> Value { return added(c, c.tensor("self"), c.onnx.matmul(c.tensor("mat"), c.tensor("vec"))); });
   ops.add("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
           [](Call& c) -> Value {
-            return added(c, c.tensor("self"), c.onnx.mul(c.onnx.unsqueeze(c.tensor("vec1"), {1}), c.tensor("vec2")));
+            DType t = c.result_type({"self", "vec1", "vec2"});
+            return added(c, c.tensor_as("self", t),
+                         c.onnx.mul(c.onnx.unsqueeze(c.tensor_as("vec1", t), {1}), c.tensor_as("vec2", t)));
           });
   ops.add("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
           [](Call& c) -> Value {
@@ -256,7 +287,15 @@ void register_linear(Registry& ops) {
   for (const char* schema : {"aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
                              "aten::einsum.old(str equation, Tensor[] tensors) -> Tensor"})
     ops.add(schema, einsum);
-  ops.add("aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", tensordot);
+  ops.add("aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+          [](Call& c) -> Value {
+            onnx::Value *x = c.tensor("self"), *y = c.tensor("other");
+            return dot(c.onnx, x, c.dims("dims_self", x->rank()), y, c.dims("dims_other", y->rank()));
+          });
+  ops.add("aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", [](Call& c) -> Value {
+    onnx::Value* product = c.onnx.mul(c.tensor("x"), c.tensor("y"));
+    return c.onnx.reduce("ReduceSum", product, {c.dim("dim", product->rank())}, false);
+  });
   ops.add(
       "aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", [](Call& c) -> Value {
         onnx::Value *x = c.tensor("input1"), *y = c.tensor("input2"), *w = c.tensor("weight"),

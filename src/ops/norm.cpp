@@ -64,40 +64,42 @@ onnx::Value* batch_norm(Call& c, onnx::Value* x, bool training, double eps) {
     onnx::Value* out = standardized(b, x, m.mean, m.variance, eps);
     return scaled(b, out, weight ? per_channel(b, weight, x) : nullptr, bias ? per_channel(b, bias, x) : nullptr);
   }
+  // Statistics of another type than the input's: older opsets have one type for all.
   DType t = mean->dtype;
-  return b.op("BatchNormalization",
-              {x, weight ? b.cast(weight, t) : filled(b, t, channels, 1),
-               bias ? b.cast(bias, t) : filled(b, t, channels, 0), mean, variance},
+  onnx::Value* out = b.op("BatchNormalization",
+                          {b.opset() < 15 ? b.cast(x, t) : x, weight ? b.cast(weight, t) : filled(b, t, channels, 1),
+                           bias ? b.cast(bias, t) : filled(b, t, channels, 0), mean, variance},
+                          {{"epsilon", static_cast<float>(eps)}});
+  return b.cast(out, x->dtype);
+}
+
+// Over all but the first two dimensions. weight and bias may be nullptr.
+onnx::Value* instance_norm(onnx::Builder& b, onnx::Value* x, onnx::Value* weight, onnx::Value* bias, double eps) {
+  // ONNX Runtime has no kernel for float64.
+  if (x->dtype == DType::Double) {
+    Moments m = moments(b, x, last_axes(x->rank(), x->rank() - 2));
+    return scaled(b, standardized(b, x, m.mean, m.variance, eps), weight ? per_channel(b, weight, x) : nullptr,
+                  bias ? per_channel(b, bias, x) : nullptr);
+  }
+  Dim channels = x->shape[1];
+  return b.op("InstanceNormalization",
+              {x, weight ? weight : filled(b, x->dtype, channels, 1), bias ? bias : filled(b, x->dtype, channels, 0)},
               {{"epsilon", static_cast<float>(eps)}});
 }
 
 onnx::Value* group_norm(onnx::Builder& b, onnx::Value* x, int64_t groups, onnx::Value* weight, onnx::Value* bias,
                         double eps) {
   Dim channels = x->shape[1];
-  if (b.opset() >= 21)
+  // GroupNormalization computes in float32 whatever the type.
+  if (b.opset() >= 21 && x->dtype != DType::Double)
     return b.op("GroupNormalization",
                 {x, weight ? weight : filled(b, x->dtype, channels, 1), bias ? bias : filled(b, x->dtype, channels, 0)},
                 {{"epsilon", static_cast<float>(eps)}, {"num_groups", groups}});
   // Each group is one channel of an instance normalization.
   Dim count = b.dim(groups);
   Shape grouped{x->shape[0], count, b.sym.floor_div(b.numel({x->shape.begin() + 1, x->shape.end()}), count)};
-  onnx::Value* out = b.op("InstanceNormalization",
-                          {b.reshape(x, grouped), filled(b, x->dtype, count, 1), filled(b, x->dtype, count, 0)},
-                          {{"epsilon", static_cast<float>(eps)}});
-  out = b.reshape(out, x->shape);
+  onnx::Value* out = b.reshape(instance_norm(b, b.reshape(x, grouped), nullptr, nullptr, eps), x->shape);
   return scaled(b, out, weight ? per_channel(b, weight, x) : nullptr, bias ? per_channel(b, bias, x) : nullptr);
-}
-
-Value instance_norm(Call& c) {
-  onnx::Value* x = c.tensor("input");
-  double eps = c.real("eps");
-  if (!c.flag("use_input_stats")) return batch_norm(c, x, false, eps);
-  Dim channels = x->shape[1];
-  onnx::Value *weight = c.maybe_tensor("weight"), *bias = c.maybe_tensor("bias");
-  return c.onnx.op(
-      "InstanceNormalization",
-      {x, weight ? weight : filled(c.onnx, x->dtype, channels, 1), bias ? bias : filled(c.onnx, x->dtype, channels, 0)},
-      {{"epsilon", static_cast<float>(eps)}});
 }
 
 Value rms_norm(Call& c) {
@@ -121,12 +123,46 @@ Value rms_norm(Call& c) {
   return b.cast(out, x->dtype);
 }
 
-Value local_response_norm(Call& c) {
-  onnx::Value* x = c.tensor("input");
-  return c.onnx.op(
-      "LRN", {x},
-      {{"alpha", c.f32("alpha")}, {"beta", c.f32("beta")}, {"bias", c.f32("k")}, {"size", c.integer("size")}});
+// Lengths of the parts of v that have one position on `dim`; that dimension stays, the others have size 1. -1 is the
+// length of all of v.
+onnx::Value* norm_except(Call& c, onnx::Value* v, int64_t dim, double power) {
+  std::vector<Value> axes;
+  for (int64_t i = 0; i < static_cast<int64_t>(v->rank()); ++i)
+    if (i != dim) axes.push_back(c.number_value(i));
+  Value norm = c.call("aten::linalg_vector_norm", {v, power, Value::list(std::move(axes)), dim != -1});
+  return norm.tensor()->read(c.onnx);
 }
+
+Value weight_norm(Call& c) {
+  onnx::Value *v = c.tensor("v"), *g = c.tensor("g");
+  return c.onnx.mul(v, c.onnx.div(g, norm_except(c, v, c.integer("dim"), 2)));
+}
+
+// The p-norm of a difference.
+Value distance(Call& c, onnx::Value* difference, std::vector<Value> axes, bool keepdim) {
+  return c.call("aten::linalg_vector_norm",
+                {difference, c.real("p"), axes.empty() ? Value(None{}) : Value::list(std::move(axes)), keepdim});
+}
+
+Value cosine_similarity(Call& c) {
+  onnx::Builder& b = c.onnx;
+  DType t = c.result_type({"x1", "x2"});
+  onnx::Value *x = c.tensor_as("x1", t), *y = c.tensor_as("x2", t), *dot = b.mul(x, y);
+  int64_t dim = c.dim("dim", dot->rank());
+  onnx::Value* lowest = b.scalar(t, c.real("eps"));
+  // A vector that is repeated to meet the other has the length of the repeated one.
+  auto length = [&](onnx::Value* v) {
+    Shape shape = v->shape;
+    shape.insert(shape.begin(), dot->rank() - v->rank(), b.dim(1));
+    v = b.reshape(v, shape);
+    shape[static_cast<size_t>(dim)] = dot->shape[static_cast<size_t>(dim)];
+    return b.op("Max", {b.reduce("ReduceL2", b.expand(v, shape), {dim}, false), lowest});
+  };
+  return b.div(b.reduce("ReduceSum", dot, {dim}, false), b.mul(length(x), length(y)));
+}
+
+// The first of several results; the others, statistics for the backward pass, are left out.
+Value and_statistics(onnx::Value* out) { return Value::tuple({out, None{}, None{}}); }
 
 }  // namespace
 
@@ -153,9 +189,16 @@ void register_norm(Registry& ops) {
   ops.add(
       "aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
       "Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-      [](Call& c) -> Value {
-        return Value::tuple({batch_norm(c, c.tensor("input"), false, c.real("eps")), None{}, None{}});
-      });
+      [](Call& c) -> Value { return and_statistics(batch_norm(c, c.tensor("input"), false, c.real("eps"))); });
+  for (const char* schema :
+       {"aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
+        "running_var, "
+        "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+        "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor "
+        "running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"})
+    ops.add(schema, [](Call& c) -> Value {
+      return and_statistics(batch_norm(c, c.tensor("input"), c.flag("training"), c.real("eps")));
+    });
   ops.add(
       "aten::layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
       "bool cudnn_enable=True) -> Tensor",
@@ -169,7 +212,7 @@ void register_norm(Registry& ops) {
       [](Call& c) -> Value {
         onnx::Value* out = layer_norm(c.onnx, c.tensor("input"), c.sizes("normalized_shape").size(),
                                       c.maybe_tensor("weight"), c.maybe_tensor("bias"), c.real("eps"));
-        return Value::tuple({out, None{}, None{}});
+        return and_statistics(out);
       });
   ops.add(
       "aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool "
@@ -179,14 +222,48 @@ void register_norm(Registry& ops) {
                           c.maybe_tensor("bias"), c.real("eps"));
       });
   ops.add(
+      "aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float "
+      "eps) "
+      "-> (Tensor, Tensor, Tensor)",
+      [](Call& c) -> Value {
+        return and_statistics(group_norm(c.onnx, c.tensor("input"), c.integer("group"), c.maybe_tensor("weight"),
+                                         c.maybe_tensor("bias"), c.real("eps")));
+      });
+  ops.add(
       "aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "
       "use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-      instance_norm);
+      [](Call& c) -> Value {
+        onnx::Value* x = c.tensor("input");
+        if (!c.flag("use_input_stats")) return batch_norm(c, x, false, c.real("eps"));
+        return instance_norm(c.onnx, x, c.maybe_tensor("weight"), c.maybe_tensor("bias"), c.real("eps"));
+      });
   ops.add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
           rms_norm);
-  ops.add(
-      "aten::local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0) -> Tensor",
-      local_response_norm);
+  ops.add("aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
+          [](Call& c) -> Value {
+            return Value::tuple({rms_norm(c), None{}});
+          });
+  ops.add("aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor", weight_norm);
+  ops.add("aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)", [](Call& c) -> Value {
+    return Value::tuple({weight_norm(c), None{}});
+  });
+  ops.add("aten::norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor",
+          [](Call& c) -> Value { return norm_except(c, c.tensor("v"), c.integer("dim"), c.real("pow")); });
+  ops.add("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity);
+  ops.add("aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False) -> Tensor",
+          [](Call& c) -> Value {
+            onnx::Value* difference = c.onnx.sub(c.tensor("x1"), c.tensor("x2"));
+            difference = c.onnx.add(difference, c.onnx.scalar(difference->dtype, c.real("eps")));
+            return distance(c, difference, {c.number_value(-1)}, c.flag("keepdim"));
+          });
+  ops.add("aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", [](Call& c) -> Value {
+    onnx::Value *x = c.tensor("x1"), *y = c.tensor("x2");
+    onnx::Value* difference = c.onnx.sub(c.onnx.unsqueeze(x, {static_cast<int64_t>(x->rank()) - 1}),
+                                         c.onnx.unsqueeze(y, {static_cast<int64_t>(y->rank()) - 2}));
+    return distance(c, difference, {c.number_value(-1)}, false);
+  });
+  ops.add("aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
+          [](Call& c) -> Value { return distance(c, c.onnx.sub(c.tensor("self"), c.tensor("other")), {}, false); });
 }
 
 }  // namespace lithify::ops

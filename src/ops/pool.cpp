@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
+#include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::ops {
@@ -72,6 +74,18 @@ Dim pooled_size(sym::Context& sym, Dim in, int64_t kernel, int64_t stride, int64
   return sym.min(out, sym.ceil_div(sym.add(in, k(pad)), k(stride)));
 }
 
+// Whether ceil_mode adds a window at some size.
+bool ceil_matters(onnx::Builder& b, onnx::Value* x, const Window& w) {
+  size_t lead = x->rank() - w.kernel.size();
+  for (size_t i = 0; i < w.kernel.size(); ++i) {
+    auto size = [&](bool ceil) {
+      return pooled_size(b.sym, x->shape[lead + i], w.kernel[i], w.stride[i], w.padding[i], w.dilation[i], ceil);
+    };
+    if (b.sym.equal(size(true), size(false)) != true) return true;
+  }
+  return false;
+}
+
 // ONNX and PyTorch agree on the size that ceil_mode gives only where the last window starts inside. Where that is not
 // so, the input is padded at the end and pooled without ceil_mode.
 bool ceil_agrees(onnx::Builder& b, onnx::Value* x, const Window& w) {
@@ -105,24 +119,31 @@ onnx::Value* padded(onnx::Builder& b, onnx::Value* x, const Ints& begin, const s
   return b.pad(x, pads, "constant", b.scalar(x->dtype, fill));
 }
 
-// Pools with a pooling operator of ONNX after making the windows of ceil_mode whole, if need be.
-template <class F>
-auto with_whole_windows(onnx::Builder& b, onnx::Value* x, Window w, double fill, F pool) {
-  if (w.ceil && !ceil_agrees(b, x, w)) {
-    std::vector<Dim> end = missing_at_end(b, x, w);
-    for (size_t i = 0; i < end.size(); ++i) end[i] = b.sym.add(end[i], b.dim(w.padding[i]));
-    x = padded(b, x, w.padding, end, fill);
-    w.padding.assign(w.padding.size(), 0);
-    w.ceil = false;
-  }
-  return pool(x, w);
-}
-
 double lowest(DType t) { return is_float(t) ? -std::numeric_limits<double>::infinity() : t == DType::Int8 ? -128 : 0; }
 
+// ONNX counts positions over the whole tensor, PyTorch over one plane. `x` is what was pooled: the plane with `begin`
+// elements before each dimension, of `sizes`.
+onnx::Value* plane_indices(onnx::Builder& b, onnx::Value* indices, onnx::Value* x, const Ints& begin,
+                           const Shape& sizes) {
+  size_t dims = sizes.size(), lead = x->rank() - dims;
+  Shape plane(x->shape.begin() + static_cast<std::ptrdiff_t>(lead), x->shape.end());
+  if (plane == sizes) return b.op("Mod", {indices, b.symbolic(b.numel(plane))});
+  onnx::Value* out = nullptr;
+  Dim step = b.dim(1);
+  for (size_t i = dims; i-- > 0;) {
+    onnx::Value* at = b.sub(b.op("Mod", {indices, b.symbolic(plane[i])}), b.scalar_int(DType::Int64, begin[i]));
+    if (i > 0) indices = b.div(indices, b.symbolic(plane[i]));
+    at = b.mul(at, b.symbolic(step));
+    out = out ? b.add(out, at) : at;
+    step = b.sym.mul(step, sizes[i]);
+  }
+  return out;
+}
+
+// The maxima and, if asked for, their positions.
 std::vector<onnx::Value*> max_pool(Call& c, bool indices) {
   size_t dims = dims_of(c);
-  Window w = window_of(c, dims);
+  Window given = window_of(c, dims);
   onnx::Builder& b = c.onnx;
   onnx::Value* input = c.tensor("self");
   DType type = input->dtype;
@@ -130,20 +151,23 @@ std::vector<onnx::Value*> max_pool(Call& c, bool indices) {
   if (!is_float(type) && type != DType::Int8 && type != DType::UInt8) input = b.cast(input, DType::Double);
   if (input->dtype == DType::BFloat16) input = b.cast(input, DType::Float);
   auto out = batched(b, input, dims, [&](onnx::Value* x) {
-    if (indices && w.ceil && !ceil_agrees(b, x, w))
-      c.unsupported("indices with ceil_mode where the last window is cut off");
-    return with_whole_windows(b, x, w, lowest(x->dtype), [&](onnx::Value* v, const Window& final) {
-      return b.op_n("MaxPool", {v}, final.attributes(), indices ? 2 : 1);
-    });
+    Window w = given;
+    Shape sizes(x->shape.end() - static_cast<std::ptrdiff_t>(dims), x->shape.end());
+    Ints begin(dims, 0);
+    if (w.ceil) w.ceil = ceil_matters(b, x, w);
+    if (w.ceil && !ceil_agrees(b, x, w)) {
+      std::vector<Dim> end = missing_at_end(b, x, w);
+      for (size_t i = 0; i < dims; ++i) end[i] = b.sym.add(end[i], b.dim(w.padding[i]));
+      x = padded(b, x, w.padding, end, lowest(x->dtype));
+      std::swap(begin, w.padding);
+      w.ceil = false;
+    }
+    std::vector<onnx::Value*> both = b.op_n("MaxPool", {x}, w.attributes(), indices ? 2 : 1);
+    if (indices) both[1] = plane_indices(b, both[1], x, begin, sizes);
+    return both;
   });
   out[0] = b.cast(out[0], type);
   return out;
-}
-
-// ONNX counts positions over the whole tensor, PyTorch over one plane.
-onnx::Value* plane_indices(onnx::Builder& b, onnx::Value* indices, onnx::Value* x, size_t dims) {
-  Dim plane = b.numel({x->shape.end() - static_cast<std::ptrdiff_t>(dims), x->shape.end()});
-  return b.op("Mod", {indices, b.symbolic(plane)});
 }
 
 Value avg_pool(Call& c) {
@@ -163,6 +187,7 @@ Value avg_pool(Call& c) {
     double volume = 1;
     for (int64_t k : w.kernel) volume *= static_cast<double>(k);
     bool pads = std::any_of(w.padding.begin(), w.padding.end(), [](int64_t p) { return p != 0; });
+    if (w.ceil) w.ceil = ceil_matters(b, x, w);
     if (!divisor && !w.ceil) return {average(x, w, include && pads)};
     // Sums over whole windows of zero-padded elements, divided by what PyTorch counts in each.
     std::vector<Dim> end = w.ceil ? missing_at_end(b, x, w) : std::vector<Dim>(dims, b.dim(0));
@@ -187,17 +212,31 @@ Value avg_pool(Call& c) {
   })[0];
 }
 
+// The windows of an adaptive pooling of one dimension: output i takes the elements from start to before end.
+struct Windows {
+  onnx::Value *start, *end;  // [out, 1]
+};
+
+Windows adaptive_windows(onnx::Builder& b, Dim in, Dim out) {
+  onnx::Value *rows = b.unsqueeze(arange(b, out), {1}), *size = b.symbolic(in), *count = b.symbolic(out);
+  onnx::Value* scaled = b.mul(rows, size);
+  return {b.div(scaled, count), b.div(b.add(scaled, b.symbolic(b.sym.sub(b.sym.add(in, out), b.dim(1)))), count)};
+}
+
 // [out, in]: 1/n where the element is one of the n that the output averages.
 onnx::Value* averaging_matrix(onnx::Builder& b, DType t, Dim in, Dim out) {
-  auto range = [&](Dim n) {
-    return b.op("Range", {b.scalar_int(DType::Int64, 0), b.symbolic(n), b.scalar_int(DType::Int64, 1)});
-  };
-  onnx::Value *rows = b.unsqueeze(range(out), {1}), *columns = range(in);
-  onnx::Value *size = b.symbolic(in), *count = b.symbolic(out), *one = b.scalar_int(DType::Int64, 1);
-  onnx::Value* start = b.div(b.mul(rows, size), count);
-  onnx::Value* end = b.div(b.sub(b.add(b.mul(b.add(rows, one), size), count), one), count);
-  onnx::Value* inside = b.op("And", {b.op("Not", {b.op("Less", {columns, start})}), b.op("Less", {columns, end})});
-  return b.div(b.cast(inside, t), b.cast(b.sub(end, start), t));
+  Windows w = adaptive_windows(b, in, out);
+  onnx::Value* columns = arange(b, in);
+  onnx::Value* inside = b.op("And", {b.op("Not", {b.op("Less", {columns, w.start})}), b.op("Less", {columns, w.end})});
+  return b.div(b.cast(inside, t), b.cast(b.sub(w.end, w.start), t));
+}
+
+// [out, width]: the positions that each output looks at; in a window that is less wide the last one repeats.
+onnx::Value* window_positions(onnx::Builder& b, Dim in, Dim out) {
+  Windows w = adaptive_windows(b, in, out);
+  Dim width = b.sym.add(b.sym.ceil_div(in, out), b.dim(1));
+  onnx::Value* last = b.sub(w.end, b.scalar_int(DType::Int64, 1));
+  return minimum(b, b.add(w.start, arange(b, width)), last);
 }
 
 // Whether every window of an adaptive pooling has the same size: then it is a plain pooling.
@@ -235,7 +274,13 @@ Value adaptive_avg_pool(Call& c) {
   return batched(b, c.tensor("self"), dims, [&](onnx::Value* x) -> std::vector<onnx::Value*> {
     Shape in(x->shape.end() - static_cast<std::ptrdiff_t>(dims), x->shape.end());
     std::vector<Dim> out = adaptive_sizes(c, in);
-    if (all_ones(out)) return {b.op("GlobalAveragePool", {x})};
+    if (all_ones(out)) {
+      // ONNX Runtime has no GlobalAveragePool of float64.
+      if (x->dtype != DType::Double) return {b.op("GlobalAveragePool", {x})};
+      Ints axes(dims);
+      std::iota(axes.begin(), axes.end(), static_cast<int64_t>(x->rank() - dims));
+      return {b.reduce("ReduceMean", x, axes, true)};
+    }
     if (in == out) return {x};
     if (auto w = regular_window(in, out)) return {b.op("AveragePool", {x}, w->attributes())};
     // One dimension after the other, each by a matrix.
@@ -263,7 +308,7 @@ Value adaptive_max_pool(Call& c) {
     std::vector<Dim> sizes = adaptive_sizes(c, in);
     if (auto w = regular_window(in, sizes)) {
       std::vector<onnx::Value*> both = b.op_n("MaxPool", {x}, w->attributes(), 2);
-      return {both[0], plane_indices(b, both[1], x, dims)};
+      return {both[0], plane_indices(b, both[1], x, Ints(dims, 0), in)};
     }
     if (all_ones(sizes)) {
       Shape flat(x->shape.begin(), x->shape.begin() + 2), result = flat;
@@ -272,7 +317,21 @@ Value adaptive_max_pool(Call& c) {
       onnx::Value* rows = b.reshape(x, flat);
       return {b.op("GlobalMaxPool", {x}), b.reshape(b.op("ArgMax", {rows}, {{"axis", int64_t{2}}}), result)};
     }
-    c.unsupported("windows of different sizes");
+    // One dimension after the other, from the last, so that the first of equal elements wins.
+    Shape plane(x->rank(), b.dim(1));
+    std::copy(in.begin(), in.end(), plane.end() - static_cast<std::ptrdiff_t>(dims));
+    onnx::Value* at = b.expand(b.reshape(arange(b, b.numel(in)), plane), x->shape);
+    for (size_t i = dims; i-- > 0;) {
+      if (in[i] == sizes[i]) continue;
+      int64_t axis = static_cast<int64_t>(x->rank() - dims + i);
+      onnx::Value* positions = window_positions(b, in[i], sizes[i]);
+      onnx::Value* windows = b.gather(x, positions, axis);
+      onnx::Value* which = b.op("ArgMax", {windows}, {{"axis", axis + 1}});
+      at = b.op("GatherElements", {b.gather(at, positions, axis), which}, {{"axis", axis + 1}});
+      at = b.squeeze(at, {axis + 1});
+      x = b.reduce("ReduceMax", windows, {axis + 1}, false);
+    }
+    return {x, at};
   });
   return Value::tuple({out[0], out[1]});
 }
@@ -286,9 +345,9 @@ void register_pool(Registry& ops) {
     std::string max = fmt::format("{}, int[{}] dilation=1, bool ceil_mode=False)", window, dims);
     ops.add(fmt::format("aten::max_pool{}d{} -> Tensor", dims, max),
             [](Call& c) -> Value { return max_pool(c, false)[0]; });
-    ops.add(fmt::format("aten::max_pool{}d_with_indices{} -> (Tensor, Tensor)", dims, max), [dims](Call& c) -> Value {
+    ops.add(fmt::format("aten::max_pool{}d_with_indices{} -> (Tensor, Tensor)", dims, max), [](Call& c) -> Value {
       std::vector<onnx::Value*> out = max_pool(c, true);
-      return Value::tuple({out[0], plane_indices(c.onnx, out[1], c.tensor("self"), static_cast<size_t>(dims))});
+      return Value::tuple({out[0], out[1]});
     });
     std::string divisor = dims == 1 ? "" : ", int? divisor_override=None";
     ops.add(fmt::format("aten::avg_pool{}d{}, bool ceil_mode=False, bool count_include_pad=True{}) -> Tensor", dims,

@@ -12,10 +12,12 @@ struct Method {
   std::string_view mode;  // of ONNX's Resize
   bool exact = false;     // nearest-exact
   bool align_corners = false;
+  bool antialias = false;
 };
 
 onnx::Attributes attributes_of(const Method& m) {
   onnx::Attributes a;
+  if (m.antialias) a.push_back({"antialias", int64_t{1}});
   if (m.mode == "nearest") {
     // PyTorch takes floor(i * scale), or for nearest-exact floor((i + 1/2) * scale).
     a.push_back({"coordinate_transformation_mode", std::string(m.exact ? "half_pixel" : "asymmetric")});
@@ -24,7 +26,8 @@ onnx::Attributes attributes_of(const Method& m) {
     return a;
   }
   a.push_back({"coordinate_transformation_mode", std::string(m.align_corners ? "align_corners" : "half_pixel")});
-  if (m.mode == "cubic") a.push_back({"cubic_coeff_a", -0.75f});
+  if (m.mode == "cubic") a.push_back({"cubic_coeff_a", m.antialias ? -0.5f : -0.75f});
+  if (m.antialias) a.push_back({"exclude_outside", int64_t{1}});
   a.push_back({"mode", std::string(m.mode)});
   return a;
 }
@@ -32,6 +35,7 @@ onnx::Attributes attributes_of(const Method& m) {
 onnx::Value* resize(Call& c, onnx::Value* x, const std::vector<Dim>& sizes,
                     const std::vector<std::optional<double>>& scales, const Method& m) {
   onnx::Builder& b = c.onnx;
+  if (m.antialias && c.opset() < 18) c.needs_opset(18);
   size_t dims = sizes.size(), lead = x->rank() - dims;
   bool by_scale = !scales.empty();
   for (size_t i = 0; i < scales.size(); ++i) by_scale = by_scale && scales[i].has_value();
@@ -99,25 +103,30 @@ Value by_size_or_scale(Call& c, Method m) {
 void register_resize(Registry& ops) {
   struct Row {
     const char* name;
-    int dims;
+    size_t dims;
     Method method;
     bool corners;
   };
-  for (const Row& row :
-       {Row{"upsample_nearest", 1, {"nearest"}, false}, Row{"upsample_nearest", 2, {"nearest"}, false},
-        Row{"upsample_nearest", 3, {"nearest"}, false}, Row{"_upsample_nearest_exact", 1, {"nearest", true}, false},
-        Row{"_upsample_nearest_exact", 2, {"nearest", true}, false},
-        Row{"_upsample_nearest_exact", 3, {"nearest", true}, false}, Row{"upsample_linear", 1, {"linear"}, true},
-        Row{"upsample_bilinear", 2, {"linear"}, true}, Row{"upsample_trilinear", 3, {"linear"}, true},
-        Row{"upsample_bicubic", 2, {"cubic"}, true}}) {
+  for (const Row& row : {Row{"upsample_nearest1d", 1, {"nearest"}, false},
+                         {"upsample_nearest2d", 2, {"nearest"}, false},
+                         {"upsample_nearest3d", 3, {"nearest"}, false},
+                         {"_upsample_nearest_exact1d", 1, {"nearest", true}, false},
+                         {"_upsample_nearest_exact2d", 2, {"nearest", true}, false},
+                         {"_upsample_nearest_exact3d", 3, {"nearest", true}, false},
+                         {"upsample_linear1d", 1, {"linear"}, true},
+                         {"upsample_bilinear2d", 2, {"linear"}, true},
+                         {"upsample_trilinear3d", 3, {"linear"}, true},
+                         {"upsample_bicubic2d", 2, {"cubic"}, true},
+                         {"_upsample_bilinear2d_aa", 2, {"linear", false, false, true}, true},
+                         {"_upsample_bicubic2d_aa", 2, {"cubic", false, false, true}, true}}) {
     const char* scales[] = {"", "float? scales=None", "float? scales_h=None, float? scales_w=None",
                             "float? scales_d=None, float? scales_h=None, float? scales_w=None"};
     std::string corners = row.corners ? "bool align_corners, " : "";
-    ops.add(fmt::format("aten::{0}{1}d(Tensor self, int[{1}] output_size, {2}{3}) -> Tensor", row.name, row.dims,
-                        corners, scales[row.dims]),
+    ops.add(fmt::format("aten::{0}(Tensor self, int[{1}] output_size, {2}{3}) -> Tensor", row.name, row.dims, corners,
+                        scales[row.dims]),
             [m = row.method](Call& c) { return by_size(c, m); });
-    ops.add(fmt::format("aten::{}{}d.vec(Tensor input, int[]? output_size, {}float[]? scale_factors) -> Tensor",
-                        row.name, row.dims, corners),
+    ops.add(fmt::format("aten::{}.vec(Tensor input, int[]? output_size, {}float[]? scale_factors) -> Tensor", row.name,
+                        corners),
             [m = row.method](Call& c) { return by_size_or_scale(c, m); });
   }
 }

@@ -1,0 +1,54 @@
+"""Cases of src/ops/resize.cpp: resizing of images and sequences."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tests.cases import B, H, S, W, case, f16, f64, u8, x
+
+inputs = {1: x[B, 2, S], 2: x[B, 2, H, W], 3: x[B, 2, S, H, W]}
+modes = [(d, m) for d in (1, 2, 3) for m in ("nearest", "nearest-exact")]
+modes += [(1, "linear"), (2, "bilinear"), (3, "trilinear"), (2, "bicubic")]
+
+for dims, mode in modes:
+    image = inputs[dims]
+    case(F.interpolate, image, size=[5, 9, 4][:dims], mode=mode)
+    case(F.interpolate, image, size=3, mode=mode)
+    case(F.interpolate, image, scale_factor=2, mode=mode)
+    case(F.interpolate, image, scale_factor=[3.0, 2.0, 1.0][:dims], mode=mode)
+    case(F.interpolate, image, scale_factor=1.5, mode=mode)
+    case(F.interpolate, image, scale_factor=2.0, mode=mode, recompute_scale_factor=True)
+    case(F.interpolate, image, scale_factor=1.3, mode=mode, recompute_scale_factor=True)
+    if "linear" in mode or mode == "bicubic":
+        case(F.interpolate, image, size=[5, 9, 4][:dims], mode=mode, align_corners=True)
+        case(F.interpolate, image, scale_factor=2, mode=mode, align_corners=True)
+        case(F.interpolate, image, scale_factor=1.5, mode=mode, align_corners=True)
+for mode in ("nearest", "nearest-exact", "bilinear", "bicubic"):
+    case(F.interpolate, x[B, 2, H >= 2, W >= 2], scale_factor=0.5, mode=mode)
+    case(F.interpolate, x[B, 2, H >= 2, W >= 2], scale_factor=0.7, mode=mode)
+    case(F.interpolate, x[B, 2, 8, 6], scale_factor=(0.4, 2.7), mode=mode)
+    case(F.interpolate, x[B, 2, 8, 6], size=(3, 11), mode=mode)
+    case(lambda x, y: F.interpolate(x, size=y.shape[2:], mode=mode), x[B, 2, 3, 4], x[B, 1, H, W])
+    case(lambda x: F.interpolate(x, size=(x.size(2) * 2, x.size(3) + 1), mode=mode), x[B, 2, H, W])
+case(lambda x, y: F.interpolate(x, size=y.shape[-2:], mode="bilinear", align_corners=True), x[B, 2, 3, 4], x[B, 1, H, W])
+case(F.interpolate, f16[B, 2, H, W], scale_factor=2, mode="nearest")
+case(F.interpolate, f64[B, 2, H, W], scale_factor=2, mode="nearest", reference="ONNX Runtime has no Resize of float64")
+case(F.interpolate, f64[B, 2, 8, 6], size=(5, 9), mode="bilinear", reference="ONNX Runtime has no Resize of float64")
+case(F.interpolate, f16[B, 2, 4, 6], size=(5, 9), mode="bilinear")
+case(F.interpolate, u8[B, 2, H, W], scale_factor=2, mode="nearest")
+case(F.interpolate, x[B, 2, S], size=5, mode="area")
+case(F.interpolate, x[B, 2, H, W], size=(2, 3), mode="area")
+case(F.interpolate, x[B, 2, 8, 6], scale_factor=0.5, mode="area")
+case(F.interpolate, x[B, 2, 8, 6], size=(5, 4), mode="bilinear", antialias=True, opsets=range(18, 24))
+case(F.interpolate, x[B, 2, 8, 6], size=(5, 4), mode="bicubic", antialias=True, opsets=range(18, 24))
+
+case(nn.Upsample(scale_factor=2), x[B, 2, H, W])
+case(nn.Upsample(size=(4, 5), mode="bilinear"), x[B, 2, H, W])
+case(nn.Upsample(scale_factor=(2.0, 1.0), mode="bicubic", align_corners=True), x[B, 2, H, W])
+case(nn.UpsamplingNearest2d(scale_factor=2), x[B, 2, H, W])
+case(nn.UpsamplingBilinear2d(size=(4, 5)), x[B, 2, H, W])
+case(lambda x: torch.ops.aten.upsample_nearest2d(x, [5, 7]), x[B, 2, H, W])
+case(lambda x: torch.ops.aten.upsample_nearest2d(x, [6, 9], 1.5, 1.5), x[B, 2, 4, 6])
+case(lambda x: torch.ops.aten.upsample_bilinear2d(x, [6, 9], False, 1.6, 1.5), x[B, 2, 4, 6])
+case(lambda x: torch.ops.aten.upsample_nearest2d.vec(x, None, [2.0, 3.0]), x[B, 2, H, W], script=False)
+case(lambda x: torch.ops.aten.upsample_nearest2d.vec(x, [4, 3], None), x[B, 2, H, W], script=False)

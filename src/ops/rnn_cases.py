@@ -1,0 +1,62 @@
+"""Cases of src/ops/rnn.cpp: recurrent layers and cells."""
+
+import torch
+from torch import nn
+
+from tests.cases import B, S, case, f16, f64, x
+
+# ---- layers without and with an initial state
+for kind in (nn.RNN, nn.LSTM, nn.GRU):
+    for layers, both, bias, first in (
+        (1, False, True, True),
+        (1, True, True, False),
+        (2, False, False, False),
+        (2, True, True, True),
+        (1, True, False, True),
+    ):
+        net = kind(4, 6, num_layers=layers, bidirectional=both, bias=bias, batch_first=first)
+        sizes = (B, S, 4) if first else (S, B, 4)
+        n = layers * (2 if both else 1)
+        case(net, x[sizes])
+        if kind is nn.LSTM:
+            case(lambda x, h, c: net(x, (h, c)), x[sizes], x[n, B, 6], x[n, B, 6])
+        else:
+            case(net, x[sizes], x[n, B, 6])
+case(nn.RNN(4, 6, nonlinearity="relu"), x[S, B, 4])
+case(nn.RNN(4, 6, nonlinearity="relu", bidirectional=True, num_layers=2), x[S, B, 4], x[4, B, 6])
+
+# ---- without a batch
+for net in (nn.RNN(4, 6), nn.GRU(4, 6, batch_first=True, bidirectional=True), nn.GRU(4, 6, num_layers=2)):
+    case(net, x[S, 4])
+case(nn.GRU(4, 6), x[S, 4], x[1, 6])
+case(nn.LSTM(4, 6, bidirectional=True), x[S, 4])
+unbatched = nn.LSTM(4, 6, num_layers=2)
+case(lambda x, h, c: unbatched(x, (h, c)), x[S, 4], x[2, 6], x[2, 6])
+
+# ---- parts of the result, and what surrounds it
+lstm = nn.LSTM(4, 6, batch_first=True)
+gru = nn.GRU(4, 6, batch_first=True)
+head = nn.Linear(6, 5)
+case(lambda x: head(lstm(x)[0][:, -1]), x[B, S, 4])
+case(lambda x: head(gru(x)[0][:, -1, :]), x[B, S, 4])
+case(lambda x: head(lstm(x)[1][0][-1]), x[B, S, 4])
+case(lambda x: lstm(x, (torch.zeros(1, x.size(0), 6), torch.zeros(1, x.size(0), 6)))[0], x[B, S, 4])
+case(lambda x: gru(x, torch.ones(1, x.size(0), 6)), x[B, S, 4])
+case(nn.LSTM(4, 6, num_layers=2, dropout=0.5), x[S, B, 4])
+case(nn.LSTM(4, 1), x[S, B, 4])
+case(nn.LSTM(1, 1, batch_first=True), x[B, S, 1])
+case(nn.LSTM(4, 6).double(), f64[S, B, 4], reference="ONNX Runtime has no LSTM of float64")
+case(nn.LSTM(4, 6, proj_size=3), x[S, B, 4], xfail="an LSTM with projections")
+
+# ---- cells
+for cell in (nn.RNNCell(4, 6), nn.RNNCell(4, 6, nonlinearity="relu", bias=False), nn.GRUCell(4, 6), nn.GRUCell(4, 6, bias=False)):
+    case(cell, x[B, 4])
+    case(cell, x[B, 4], x[B, 6])
+    case(cell, x[4])
+lstm_cell = nn.LSTMCell(4, 6)
+bare_cell = nn.LSTMCell(4, 6, bias=False)
+case(lstm_cell, x[B, 4])
+case(lstm_cell, x[4])
+case(lambda x, h, c: lstm_cell(x, (h, c)), x[B, 4], x[B, 6], x[B, 6])
+case(lambda x, h, c: bare_cell(x, (h, c)), x[B, 4], x[B, 6], x[B, 6])
+case(nn.GRUCell(4, 6).half(), f16[B, 4])
