@@ -93,6 +93,8 @@ case(nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2, enable_neste
 stack = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2, enable_nested_tensor=False)
 case(lambda x: stack(x, mask=nn.Transformer.generate_square_subsequent_mask(5), is_causal=True), x[B, 5, 8], script=False)
 case(lambda x, m: stack(x, src_key_padding_mask=m), x[B, S, 8], boolean(values=(0, 0, 1))[B, S])
+nested = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2)
+case(lambda x, m: nested(x, src_key_padding_mask=m), x[B, S, 8], boolean(values=(0,))[B, S], xfail="nested tensors")
 case(nn.TransformerDecoderLayer(8, 2, 16), x[S, B, 8], x[T, B, 8])
 case(nn.TransformerDecoderLayer(8, 2, 16, batch_first=True, norm_first=True, activation="gelu"), x[B, S, 8], x[B, T, 8])
 decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, batch_first=True), 2)
