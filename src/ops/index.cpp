@@ -520,18 +520,24 @@ Value masked_scatter(Call& c) {
   return b.reshape(b.op("ScatterND", {x, b.transpose(positions, {1, 0}), source}), to);
 }
 
-// One row per element that is not 0.
+// The positions of elements that are not 0: a row for each dimension.
+OnnxValue* positions_of(Builder& b, OnnxValue* x) {
+  bool has_kernel = x->dtype == DType::Float || x->dtype == DType::Int64 || x->dtype == DType::Int32;
+  return b.op("NonZero", {at_least_1d(b, has_kernel ? x : b.cast(x, DType::Bool))});
+}
+
+// A row for each element that is not 0.
 OnnxValue* nonzero(Call& c) {
   OnnxValue* x = c.tensor("self");
-  if (x->rank() == 0) c.unsupported("the positions of a 0-d tensor");
-  return c.onnx.transpose(c.onnx.op("NonZero", {x}), {1, 0});
+  OnnxValue* rows = c.onnx.transpose(positions_of(c.onnx, x), {1, 0});
+  return x->rank() == 0 ? c.onnx.slice(rows, 1, c.sym.constant(0), c.sym.constant(0)) : rows;
 }
 
 Value nonzero_numpy(Call& c, std::string_view argument) {
-  OnnxValue* x = at_least_1d(c.onnx, c.tensor(argument));
-  OnnxValue* positions = c.onnx.op("NonZero", {x});
+  OnnxValue* positions = positions_of(c.onnx, c.tensor(argument));
   std::vector<OnnxValue*> out;
-  for (int64_t i = 0; i < rank_of(x); ++i) out.push_back(c.onnx.select(positions, 0, c.sym.constant(i)));
+  for (int64_t i = 0; i < *positions->shape[0].constant(); ++i)
+    out.push_back(c.onnx.select(positions, 0, c.sym.constant(i)));
   return Value::list(out);
 }
 
@@ -570,10 +576,11 @@ Value searched(Call& c, std::string_view sorted_name, std::string_view value_nam
 Value one_hot(Call& c) {
   Builder& b = c.onnx;
   OnnxValue* x = as_index(b, c.tensor("self"));
-  int64_t classes = c.integer("num_classes");
-  OnnxValue* depth = b.scalar_int(DType::Int64, classes);
-  if (classes < 0) depth = b.add(b.reduce("ReduceMax", x, {}, false), b.scalar_int(DType::Int64, 1));
-  OnnxValue* y = b.op("OneHot", {at_least_1d(b, x), depth, b.ints({0, 1})}, {{"axis", int64_t{-1}}});
+  Dim classes = c.size("num_classes");
+  OnnxValue* depth = b.symbolic(classes);
+  // As many classes as the largest index needs.
+  if (classes.is(-1)) depth = b.add(b.reduce("ReduceMax", x, {}, false), b.scalar_int(DType::Int64, 1));
+  OnnxValue* y = b.op("OneHot", {at_least_1d(b, x), depth, b.ints({0, 1})});
   return x->rank() == 0 ? b.squeeze(y, {0}) : y;
 }
 

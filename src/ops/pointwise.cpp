@@ -428,16 +428,6 @@ Value where(Call& c) {
   return c.onnx.where(truth(c.onnx, c.tensor("condition")), c.tensor_as("self", t), c.tensor_as("other", t));
 }
 
-Value where_true(Call& c) {
-  Builder& b = c.onnx;
-  Ref x = c.tensor("condition");
-  if (x->rank() == 0) x = b.reshape(x, {b.dim(1)});
-  Ref places = b.op("NonZero", {x});
-  std::vector<Ref> out;
-  for (size_t i = 0; i < x->rank(); ++i) out.push_back(b.select(places, 0, b.dim(static_cast<int64_t>(i))));
-  return Value::list(out);
-}
-
 Value clamp(Call& c, bool low, bool high) {
   std::vector<Value> values{c.arg("self")};
   low = low && !c.none("min");
@@ -557,7 +547,6 @@ void register_pointwise(eval::Registry& ops) {
       is_close);
 
   ops.add("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where);
-  ops.add("aten::where(Tensor condition) -> Tensor[]", where_true);
   for (std::string_view name : {"clamp", "clip"}) {
     auto rule = [](Call& c) { return clamp(c, true, true); };
     ops.add(fmt::format("aten::{}(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", name), rule);

@@ -476,38 +476,44 @@ Value diag(Call& c) {
 
 // ---- blocks of an image -------------------------------------------------------------------------------------------
 
+Shape joined(Shape batch, std::initializer_list<Dim> sizes) {
+  batch.insert(batch.end(), sizes);
+  return batch;
+}
+
+// The last four dimensions in another order.
+std::vector<int64_t> last_permuted(const OnnxValue* x, std::initializer_list<int64_t> order) {
+  std::vector<int64_t> perm = in_order(x);
+  std::transform(order.begin(), order.end(), perm.end() - 4, [&](int64_t i) { return i + rank_of(x) - 4; });
+  return perm;
+}
+
 Value pixel_shuffle(Call& c) {
   OnnxValue* x = c.tensor("self");
-  int64_t r = c.integer("upscale_factor"), rank = rank_of(x);
-  if (rank < 3) c.mismatch("at least 3 dimensions are needed");
-  Shape batch(x->shape.begin(), x->shape.end() - 3), image(x->shape.end() - 3, x->shape.end());
-  if (!c.sym.divide_exactly(image[0], c.sym.constant(r * r)))
-    c.mismatch(fmt::format("{} channels do not divide by {}", image[0].str(), r * r));
-  Shape flat{c.sym.product(batch), image[0], image[1], image[2]};
-  OnnxValue* y = c.onnx.op("DepthToSpace", {c.onnx.reshape(x, flat)}, {{"blocksize", r}, {"mode", std::string("CRD")}});
-  batch.insert(batch.end(), y->shape.begin() + 1, y->shape.end());
-  return c.onnx.reshape(y, batch);
+  int64_t factor = c.integer("upscale_factor");
+  if (x->rank() < 3) c.mismatch("at least 3 dimensions are needed");
+  Shape batch(x->shape.begin(), x->shape.end() - 3);
+  Dim r = c.sym.constant(factor), height = x->shape.end()[-2], width = x->shape.end()[-1];
+  std::optional<Dim> channels = c.sym.divide_exactly(x->shape.end()[-3], c.sym.mul(r, r));
+  if (!channels) c.mismatch(fmt::format("{} channels do not divide by {}", x->shape.end()[-3].str(), factor * factor));
+  Shape to = joined(batch, {*channels, c.sym.mul(height, r), c.sym.mul(width, r)});
+  if (is_float(x->dtype)) {
+    OnnxValue* flat = c.onnx.reshape(x, {c.sym.product(batch), x->shape.end()[-3], height, width});
+    return c.onnx.reshape(c.onnx.op("DepthToSpace", {flat}, {{"blocksize", factor}, {"mode", std::string("CRD")}}), to);
+  }
+  OnnxValue* blocks = c.onnx.reshape(x, joined(batch, {*channels, r, r, height, width}));
+  return c.onnx.reshape(c.onnx.transpose(blocks, last_permuted(blocks, {2, 0, 3, 1})), to);
 }
 
 Value pixel_unshuffle(Call& c) {
   OnnxValue* x = c.tensor("self");
-  int64_t r = c.integer("downscale_factor"), rank = rank_of(x);
-  if (rank < 3) c.mismatch("at least 3 dimensions are needed");
-  Dim factor = c.sym.constant(r);
-  Shape split(x->shape.begin(), x->shape.end() - 2), to(x->shape.begin(), x->shape.end() - 3);
-  to.push_back(c.sym.mul(at(x->shape, rank - 3), c.sym.constant(r * r)));
-  for (int64_t d : {rank - 2, rank - 1}) {
-    Dim small = c.sym.divide_exactly(at(x->shape, d), factor).value_or(c.sym.floor_div(at(x->shape, d), factor));
-    split.insert(split.end(), {small, factor});
-    to.push_back(small);
-  }
-  OnnxValue* y = c.onnx.reshape(x, split);
-  std::vector<int64_t> perm = in_order(y);
-  size_t n = perm.size();
-  // [..., C, h, r, w, r] to [..., C, r, r, h, w]
-  std::vector<int64_t> last{rank - 1, rank + 1, rank - 2, rank};
-  std::copy(last.begin(), last.end(), perm.begin() + static_cast<std::ptrdiff_t>(n - 4));
-  return c.onnx.reshape(c.onnx.transpose(y, perm), to);
+  if (x->rank() < 3) c.mismatch("at least 3 dimensions are needed");
+  Shape batch(x->shape.begin(), x->shape.end() - 3);
+  Dim r = c.size("downscale_factor"), channels = x->shape.end()[-3];
+  Dim height = c.sym.floor_div(x->shape.end()[-2], r), width = c.sym.floor_div(x->shape.end()[-1], r);
+  OnnxValue* blocks = c.onnx.reshape(x, joined(batch, {channels, height, r, width, r}));
+  Shape to = joined(batch, {c.sym.mul(channels, c.sym.mul(r, r)), height, width});
+  return c.onnx.reshape(c.onnx.transpose(blocks, last_permuted(blocks, {1, 3, 0, 2})), to);
 }
 
 Value channel_shuffle(Call& c) {
