@@ -18,6 +18,28 @@ namespace {
                           schema.full_name(), name));
 }
 
+// Appends a text that is the same for the same number, string or list; false for other values.
+bool append_key(std::string& key, const Value& v) {
+  if (v.is_int()) {
+    key += fmt::format("i{}", static_cast<const void*>(v.integer().node()));
+  } else if (auto* d = v.get_if<double>()) {
+    key += fmt::format("f{}", *d);
+  } else if (auto* b = v.get_if<bool>()) {
+    key += *b ? "t" : "f";
+  } else if (v.is_none()) {
+    key += "n";
+  } else if (v.is_list() || v.is<Tuple>()) {
+    key += "[";
+    for (const Value& item : v.items())
+      if (!append_key(key, item)) return false;
+    key += "]";
+  } else {
+    return false;
+  }
+  key += ",";
+  return true;
+}
+
 }  // namespace
 
 size_t Call::index(std::string_view name) const {
@@ -205,7 +227,10 @@ Value Call::view(std::string_view name, std::function<onnx::Value*(onnx::Builder
   if (!v.is_tensor()) return forward(onnx, as_tensor(v));
   TensorPtr base = v.tensor();
   onnx::Value* now = forward(onnx, base->read(onnx));
-  return std::make_shared<Tensor>(now, base, View{std::move(forward), std::move(inverse), schema.name, dense});
+  std::string key = fmt::format("{}#{},", schema.full_name(), views_++);
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    if (i != index(name) && !key.empty() && !append_key(key, arguments_[i])) key.clear();
+  return std::make_shared<Tensor>(now, base, View{std::move(forward), std::move(inverse), schema.name, dense, key});
 }
 
 Value Call::call(std::string_view name, std::vector<Value> positional,

@@ -92,6 +92,7 @@ class Call {
   double as_real(std::string_view name, const Value& v);
   int64_t wrapped_dim(int64_t d, size_t rank) const;
   std::vector<Value> arguments_;
+  int views_ = 0;  // made so far: split makes several of the same arguments
 };
 
 /// The common type of two types in PyTorch's promotion lattice. Undefined is its lowest element.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "onnx/opdef.hpp"
+
 namespace lithify::eval {
 namespace {
 
@@ -16,7 +18,9 @@ Value store(Call& c, const TensorPtr& into, Value result) {
     return into;
   }
   onnx::Value* v = c.onnx.cast(result.tensor()->read(c.onnx), into->dtype());
-  if (v->shape == into->shape()) {
+  bool fits = v->rank() == into->rank();
+  for (size_t i = 0; i < v->rank() && fits; ++i) fits = onnx::sizes_agree(c.sym, v->shape[i], into->shape()[i]);
+  if (fits) {
     into->write(c.onnx, v);
   } else {
     into->rebind(Tensor(v));

@@ -30,6 +30,12 @@ void Tensor::write(onnx::Builder& b, onnx::Value* value) {
   seen_ = cell_->version;
 }
 
+bool Tensor::same_place(const Tensor& other) const {
+  if (this == &other) return true;
+  bool same_part = base_ && other.base_ && !view_.key.empty() && view_.key == other.view_.key;
+  return same_part && base_->same_place(*other.base_);
+}
+
 void Tensor::rebind(const Tensor& other) {
   value_ = other.value_;
   seen_ = other.seen_;

@@ -30,6 +30,7 @@ struct View {
   std::function<onnx::Value*(onnx::Builder&, onnx::Value* base, onnx::Value* changed)> inverse;
   std::string name;    ///< of the operator, for messages
   bool dense = false;  ///< of a contiguous base, the view is contiguous too
+  std::string key;     ///< the same for views that are the same part of their base; empty when that is not known
 };
 
 /// A PyTorch tensor: an identity with contents that can be written, alone or as a view of another tensor.
@@ -47,6 +48,8 @@ class Tensor {
   /// Makes this tensor another one, as in-place transposition and resizing do; its views are left behind.
   void rebind(const Tensor& other);
   bool shares_memory_with(const Tensor& other) const { return cell_ == other.cell_; }
+  /// Whether both are the same elements of the same memory.
+  bool same_place(const Tensor& other) const;
   /// Whether the elements lie one after the other, as far as views tell: where they do not, reshape() copies.
   bool dense() const { return !base_ || (view_.dense && base_->dense()); }
 

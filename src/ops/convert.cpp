@@ -84,6 +84,9 @@ void register_convert(eval::Registry& ops) {
     ops.add(schema, copied);
 
   ops.add("aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", [](Call& c) -> Value {
+    // x[i] += y writes to the view x[i], and then copies the view to itself.
+    const Value& source = c.arg("src");
+    if (source.is_tensor() && c.tensor_ref("self")->same_place(*source.tensor())) return c.arg("self");
     Ref x = c.tensor("self");
     return c.onnx.expand(c.tensor_as("src", x->dtype), x->shape);
   });
