@@ -390,6 +390,9 @@ Dim Builder::symbol_of(Value* v, std::string_view name, std::optional<int64_t> l
 
 Value* Builder::real(Value* v) {
   if (v->kind != Value::Kind::Symbolic) return v;
+  if (v->rank() == 0 && v->dtype == DType::Int64)
+    if (auto found = sources_.find(v->contents->front()); found != sources_.end())
+      if (auto [value, axis] = found->second; axis < 0 && value->rank() == 0) return value;
   Value* out = materialize(*v->contents);
   if (v->rank() != 1) {
     Shape shape = v->shape;
@@ -410,18 +413,12 @@ Value* Builder::materialize(std::span<const Dim> dims) {
   Inputs parts;
   for (size_t i = 0; i < dims.size();) {
     size_t end = i + 1;
-    if (dims[i].is_constant()) {
-      while (end < dims.size() && dims[end].is_constant()) ++end;
+    if (auto [value, axis, length] = longest_run(dims.subspan(i)); length > 0) {
+      end = i + length;
+      parts.push_back(sizes_of(value, axis, axis + static_cast<int64_t>(length)));
+    } else if (dims[i].is_constant()) {
+      while (end < dims.size() && dims[end].is_constant() && longest_run(dims.subspan(end)).length == 0) ++end;
       parts.push_back(ints(constants(dims.subspan(i, end - i))));
-    } else if (auto first = sources_.find(dims[i]); first != sources_.end() && first->second.axis >= 0) {
-      // Sizes of one input that lie side by side come from one Shape.
-      auto [value, axis] = first->second;
-      while (end < dims.size()) {
-        size_t at = static_cast<size_t>(axis) + (end - i);
-        if (at >= value->rank() || !(value->shape[at] == dims[end])) break;
-        ++end;
-      }
-      parts.push_back(sizes_of(value, axis, axis + static_cast<int64_t>(end - i)));
     } else {
       parts.push_back(materialize(dims[i]));
     }
@@ -430,6 +427,23 @@ Value* Builder::materialize(std::span<const Dim> dims) {
   Value* out = parts.size() == 1 ? parts[0] : emit("Concat", parts, {{"axis", int64_t{0}}}, 1, false)[0];
   out->contents = std::vector<Dim>(dims.begin(), dims.end());
   return out;
+}
+
+// The first sizes, as many as possible, that lie side by side in the shape of an input: one Shape gives them all.
+Builder::Run Builder::longest_run(std::span<const Dim> dims) const {
+  Run best{nullptr, 0, 0};
+  auto consider = [&](Value* value, size_t axis) {
+    size_t n = 0;
+    bool dynamic = false;
+    for (; n < dims.size() && axis + n < value->rank() && value->shape[axis + n] == dims[n]; ++n)
+      dynamic = dynamic || !dims[n].is_constant();
+    if (dynamic && n > best.length) best = {value, static_cast<int64_t>(axis), n};
+  };
+  if (auto own = sources_.find(dims[0]); own != sources_.end() && own->second.axis >= 0)
+    consider(own->second.value, static_cast<size_t>(own->second.axis));
+  for (Value* input : graph_.inputs)
+    for (size_t axis = 0; axis < input->rank(); ++axis) consider(input, axis);
+  return best;
 }
 
 // Sizes [begin, end) of an input as a 1-D value.
@@ -613,6 +627,8 @@ std::vector<Dim> Builder::reshape_target(const Shape& from, const Shape& to, Att
     // What is costliest to compute is left to be inferred.
     if (!inferred || (to[*inferred].is_symbol() && !to[i].is_symbol())) inferred = i;
   }
+  // The sizes of an input cost one Shape.
+  if (needs_arithmetic(from, to) && longest_run(to).length == to.size()) return to;
   if (inferred) target[*inferred] = sym.constant(-1);
   return target;
 }
@@ -676,8 +692,30 @@ Value* Builder::unsqueeze(Value* x, std::vector<int64_t> axes) {
   return emit_axes("Unsqueeze", x, axes);
 }
 
+// Positions [start, end) of a concatenation, when they are one of its parts.
+Value* Builder::joined_part(Value* x, Dim start, Dim end) {
+  const Node& concat = *x->producer;
+  auto axis = static_cast<size_t>(concat.int_attribute("axis", 0));
+  Dim size = x->shape[axis], zero = sym.constant(0), at = zero;
+  auto position = [&](Dim bound) {
+    if (!bound.is_constant()) return bound;
+    if (bound.is(std::numeric_limits<int64_t>::max())) return size;
+    return *bound.constant() < 0 ? sym.max(sym.add(size, bound), zero) : sym.min(bound, size);
+  };
+  Dim first = position(start), last = position(end);
+  for (Value* part : concat.inputs) {
+    Dim next = sym.add(at, part->shape[axis]);
+    if (first == at && last == next) return part;
+    at = next;
+  }
+  return nullptr;
+}
+
 Value* Builder::slice(Value* x, int64_t axis, Dim start, Dim end, int64_t step) {
   Dim size = x->shape[static_cast<size_t>(axis)];
+  if (end == size) end = sym.constant(std::numeric_limits<int64_t>::max());
+  if (step == 1 && produced_by(x, "Concat") && x->producer->int_attribute("axis", 0) == axis)
+    if (Value* part = joined_part(x, start, end)) return part;
   if (step == 1) {
     bool from_start =
         start.is(0) || (start.is_constant() && size.is_constant() && *start.constant() <= -*size.constant());
@@ -731,6 +769,11 @@ std::vector<Value*> Builder::split(Value* x, std::span<const Dim> lengths, int64
   Attributes attributes{{"axis", axis}};
   Inputs inputs{x};
   bool equal = std::all_of(lengths.begin(), lengths.end(), [&](Dim d) { return d == lengths[0]; });
+  // As chunk() has it: all pieces have the same length but the last, which may be shorter.
+  Dim size = x->shape[static_cast<size_t>(axis)], count = sym.constant(static_cast<int64_t>(n));
+  bool chunks = lengths[0] == sym.ceil_div(size, count) && !size.is_constant();
+  for (size_t i = 1; i + 1 < n; ++i) chunks = chunks && lengths[i] == lengths[0];
+  if (chunks && opset_ >= 18) equal = true;
   if (equal && opset_ >= 18) {
     attributes.push_back({"num_outputs", static_cast<int64_t>(n)});
   } else if (!equal || opset_ >= 13) {

@@ -119,6 +119,13 @@ class Builder {
   std::vector<Value*> emit(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs, bool may_fold);
   Value* emit_axes(std::string_view type, Value* x, const std::vector<int64_t>& axes);
   Value* sizes_of(Value* value, int64_t begin, int64_t end);
+  struct Run {
+    Value* value;
+    int64_t axis;
+    size_t length;
+  };
+  Run longest_run(std::span<const Dim> dims) const;
+  Value* joined_part(Value* x, Dim start, Dim end);
   std::vector<Dim> reshape_target(const Shape& from, const Shape& to, Attributes& attributes);
   // Whether a Reshape from one to the other needs more than one size computed at run time.
   bool needs_arithmetic(const Shape& from, const Shape& to);
