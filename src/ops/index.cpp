@@ -26,6 +26,11 @@ OnnxValue* at_least_1d(Builder& b, OnnxValue* x) { return b.reshape(x, at_least(
 OnnxValue* as_index(Builder& b, OnnxValue* x) { return b.cast(x, DType::Int64); }
 bool is_mask(const OnnxValue* v) { return v->dtype == DType::Bool || v->dtype == DType::UInt8; }
 
+/// Gather takes positions of either type.
+OnnxValue* gathered(Builder& b, OnnxValue* x, OnnxValue* index, int64_t axis) {
+  return b.gather(x, index->dtype == DType::Int32 ? index : as_index(b, index), axis);
+}
+
 std::vector<int64_t> in_order(size_t rank) {
   std::vector<int64_t> perm(rank);
   std::iota(perm.begin(), perm.end(), 0);
@@ -107,7 +112,7 @@ Index index_of(Call& c, const OnnxValue* x, const std::vector<OnnxValue*>& indic
       OnnxValue* positions = b.op("NonZero", {b.cast(v, DType::Bool)});
       for (int64_t i = 0; i < rank_of(v); ++i) out.tensors.push_back(b.select(positions, 0, b.dim(i)));
     } else {
-      out.tensors.push_back(as_index(b, v));
+      out.tensors.push_back(v);
     }
   }
   if (out.tensors.size() > x->rank())
@@ -127,7 +132,7 @@ Index index_of(Call& c, const OnnxValue* x, const std::vector<OnnxValue*>& indic
 OnnxValue* joined(Builder& b, const Index& index, size_t begin = 0) {
   onnx::Inputs parts;
   for (size_t i = begin; i < index.dims.size(); ++i) {
-    OnnxValue* v = b.expand(index.tensors[static_cast<size_t>(index.dims[i])], index.shape);
+    OnnxValue* v = b.expand(as_index(b, index.tensors[static_cast<size_t>(index.dims[i])]), index.shape);
     parts.push_back(b.unsqueeze(v, {rank_of(v)}));
   }
   return b.concat(parts, static_cast<int64_t>(index.shape.size()));
@@ -201,25 +206,20 @@ std::optional<std::vector<int64_t>> known_contents(const OnnxValue* v) {
   return v->contents ? known(*v->contents) : std::nullopt;
 }
 
-// Adjacent dimensions as one, by positions that are known.
-OnnxValue* index_known(Builder& b, OnnxValue* x, const Index& index) {
-  std::vector<int64_t> positions;
-  Dim merged = b.dim(1);
-  for (int64_t d : index.dims) {
-    OnnxValue* v = b.expand(index.tensors[static_cast<size_t>(d)], index.shape);
-    auto values = known_contents(v);
-    std::optional<int64_t> size = at(x->shape, d).constant();
-    if (!values || !size) return nullptr;
-    positions.resize(values->size());
-    for (size_t i = 0; i < values->size(); ++i)
-      positions[i] = positions[i] * *size + ((*values)[i] < 0 ? (*values)[i] + *size : (*values)[i]);
-    merged = b.sym.mul(merged, at(x->shape, d));
+// Adjacent dimensions as one, whose positions follow from those on each. All but the first must be of known size.
+OnnxValue* index_merged(Builder& b, OnnxValue* x, const Index& index) {
+  OnnxValue* position = as_index(b, index.tensors[static_cast<size_t>(index.first())]);
+  for (size_t i = 1; i < index.dims.size(); ++i) {
+    OnnxValue* size = b.symbolic(at(x->shape, index.dims[i]));
+    OnnxValue* inner = as_index(b, index.tensors[static_cast<size_t>(index.dims[i])]);
+    // A negative first index gives a negative position; the others count from the end of their own dimension.
+    position = b.add(b.mul(position, size), b.op("Mod", {inner, size}));
   }
   Shape to = x->shape;
-  to.erase(to.begin() + index.dims.front(), to.begin() + index.dims.back() + 1);
-  to.insert(to.begin() + index.dims.front(), merged);
-  auto sizes = known(index.shape);
-  return sizes ? b.gather(b.reshape(x, to), int_array(b, positions, *sizes), index.first()) : nullptr;
+  auto begin = to.begin() + index.dims.front(), end = to.begin() + index.dims.back() + 1;
+  Dim merged = b.sym.product(std::span(begin, end));
+  to.insert(to.erase(begin, end), merged);
+  return b.gather(b.reshape(x, to), position, index.first());
 }
 
 OnnxValue* masked(Builder& b, OnnxValue* x, const Mask& m) {
@@ -231,33 +231,41 @@ OnnxValue* masked(Builder& b, OnnxValue* x, const Mask& m) {
   return b.op("Compress", {b.reshape(x, to), mask}, {{"axis", m.first}});
 }
 
+// By several tensors.
+OnnxValue* indexed(Builder& b, OnnxValue* x, const Index& index) {
+  OnnxValue* first = index.tensors[static_cast<size_t>(index.first())];
+  if (index.adjacent && in_order(x, index)) {
+    Shape to = x->shape;
+    auto begin = to.begin() + index.first();
+    to.insert(to.erase(begin, begin + static_cast<std::ptrdiff_t>(index.dims.size())), index.shape.begin(),
+              index.shape.end());
+    return b.reshape(x, to);
+  }
+  // x[arange(n), i] takes one row of each of n.
+  if (index.first() == 0 && index.adjacent && first->rank() == index.shape.size() &&
+      counting_axis(first, x->shape[0]) == size_t{0})
+    return b.op("GatherND", {x, joined(b, index, 1)}, {{"batch_dims", int64_t{1}}});
+  bool merges = index.adjacent, expands = false;
+  for (int64_t d : index.dims) {
+    expands = expands || index.tensors[static_cast<size_t>(d)]->shape != index.shape;
+    merges = merges && (d == index.first() || at(x->shape, d).is_constant());
+  }
+  if (merges && (expands || index.first() > 0)) return index_merged(b, x, index);
+  OnnxValue* y = b.op("GatherND", {b.transpose(x, indexed_first(index)), joined(b, index)});
+  return b.transpose(y, result_order(index));
+}
+
 Value index_rule(Call& c) {
-  Builder& b = c.onnx;
   OnnxValue* x = c.tensor("self");
   std::vector<OnnxValue*> indices = c.maybe_tensors("indices");
   if (std::optional<Mask> mask = only_mask(c, indices)) {
     if (mask->end() > rank_of(x)) c.mismatch("the mask has more dimensions than the tensor");
-    return masked(b, x, *mask);
+    return masked(c.onnx, x, *mask);
   }
   Index index = index_of(c, x, indices);
   if (index.dims.empty()) return x;
-  OnnxValue* first = index.tensors[static_cast<size_t>(index.first())];
-  if (index.dims.size() == 1) return b.gather(x, first, index.first());
-  if (index.adjacent && index.first() > 0)
-    if (OnnxValue* y = index_known(b, x, index)) return y;
-  if (index.adjacent && in_order(x, index)) {
-    Shape to = x->shape;
-    auto begin = to.begin() + index.first();
-    to.erase(begin, begin + static_cast<std::ptrdiff_t>(index.dims.size()));
-    to.insert(to.begin() + index.first(), index.shape.begin(), index.shape.end());
-    return b.reshape(x, to);
-  }
-  // x[arange(n), i] takes one row of each of n.
-  bool by_row = index.first() == 0 && index.adjacent && first->rank() == index.shape.size() &&
-                counting_axis(first, x->shape[0]) == size_t{0};
-  if (by_row) return b.op("GatherND", {x, joined(b, index, 1)}, {{"batch_dims", int64_t{1}}});
-  OnnxValue* y = b.op("GatherND", {b.transpose(x, indexed_first(index)), joined(b, index)});
-  return b.transpose(y, result_order(index));
+  if (index.dims.size() > 1) return indexed(c.onnx, x, index);
+  return gathered(c.onnx, x, index.tensors[static_cast<size_t>(index.first())], index.first());
 }
 
 onnx::Attributes reduction(Call& c, std::string_view name) {
@@ -283,10 +291,10 @@ OnnxValue* scatter_rows(Call& c, OnnxValue* x, int64_t axis, OnnxValue* position
 OnnxValue* put_masked(Call& c, OnnxValue* x, const Mask& m, OnnxValue* values, bool accumulate) {
   Builder& b = c.onnx;
   int64_t behind = rank_of(x) - m.end();
-  if (m.first == 0 && rank_of(values) == behind + 1 && values->shape[0].is(1)) values = b.squeeze(values, {0});
-  if (m.first == 0 && rank_of(values) <= behind) {
+  if (rank_of(values) == behind + 1 && values->shape[0].is(1)) values = b.squeeze(values, {0});
+  if (rank_of(values) <= behind) {
     Shape to = m.mask->shape;
-    to.resize(x->rank(), c.sym.constant(1));
+    to.resize(to.size() + static_cast<size_t>(behind), c.sym.constant(1));
     return b.where(b.reshape(m.mask, to), accumulate ? b.add(x, values) : values, x);
   }
   if (m.first != 0) return nullptr;
@@ -313,7 +321,7 @@ Value index_put(Call& c) {
   std::string_view reduce = accumulate ? "add" : "";
   if (index.dims.size() == 1) {
     int64_t axis = index.first();
-    OnnxValue* positions = flat(b, index.tensors[static_cast<size_t>(axis)]);
+    OnnxValue* positions = flat(b, as_index(b, index.tensors[static_cast<size_t>(axis)]));
     Shape rows = x->shape;
     at(rows, axis) = positions->shape[0];
     return scatter_rows(c, x, axis, positions, b.reshape(values, rows), reduce);
@@ -341,9 +349,9 @@ Along along(Call& c) {
 Value like_self(Call& c, OnnxValue* y) { return c.onnx.reshape(y, c.tensor("self")->shape); }
 
 Value index_select(Call& c) {
-  Along a = along(c);
-  if (a.index->rank() != 1) c.mismatch("the index must have one dimension");
-  OnnxValue* y = c.onnx.gather(a.x, a.index, a.dim);
+  OnnxValue *x = at_least_1d(c.onnx, c.tensor("self")), *index = at_least_1d(c.onnx, c.tensor("index"));
+  if (index->rank() != 1) c.mismatch("the index must have one dimension");
+  OnnxValue* y = gathered(c.onnx, x, index, c.dim("dim", x->rank()));
   return c.tensor("self")->rank() == 0 ? like_self(c, y) : Value(y);
 }
 
@@ -573,17 +581,6 @@ Value searched(Call& c, std::string_view sorted_name, std::string_view value_nam
 
 // ---- embeddings ---------------------------------------------------------------------------------------------------
 
-Value one_hot(Call& c) {
-  Builder& b = c.onnx;
-  OnnxValue* x = as_index(b, c.tensor("self"));
-  Dim classes = c.size("num_classes");
-  OnnxValue* depth = b.symbolic(classes);
-  // As many classes as the largest index needs.
-  if (classes.is(-1)) depth = b.add(b.reduce("ReduceMax", x, {}, false), b.scalar_int(DType::Int64, 1));
-  OnnxValue* y = b.op("OneHot", {at_least_1d(b, x), depth, b.ints({0, 1})});
-  return x->rank() == 0 ? b.squeeze(y, {0}) : y;
-}
-
 // Bags of equal length become one dimension; others are summed by the number of their bag.
 Value embedding_bag(Call& c) {
   Builder& b = c.onnx;
@@ -615,7 +612,7 @@ Value embedding_bag(Call& c) {
   } else {
     if (mode == 2) c.unsupported("the maximum of bags whose sizes are known only at run time");
     // The bag of a position is the number of bags that begin at or before it, less one.
-    OnnxValue* position = b.unsqueeze(range(b, b.dim(0), b.dim(1), count), {1});
+    OnnxValue* position = b.unsqueeze(range(b, count), {1});
     OnnxValue* begun = b.cast(b.op("Not", {b.op("Less", {position, as_index(b, offsets)})}), DType::Int64);
     OnnxValue* bag = b.sub(b.reduce("ReduceSum", begun, {1}, true), b.scalar_int(DType::Int64, 1));
     auto sum = [&](OnnxValue* what) {
@@ -864,7 +861,6 @@ void register_index(eval::Registry& ops) {
        "bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> "
        "(Tensor, Tensor, Tensor, Tensor)"},
       embedding_bag);
-  ops.add("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", one_hot);
 
   // ---- order along dimensions
   ops.add("aten::flip(Tensor self, int[] dims) -> Tensor", [](Call& c) -> Value {

@@ -336,9 +336,6 @@ case(
     i64(0, 10)[6],
     x[6],
 )
-case(F.one_hot, i64(0, 5)[B, S], 5)
-case(F.one_hot, i64(0, 5)[()], 5)
-case(F.one_hot, i64(0, 5)[B, S])
 
 # ---- order along dimensions
 case(torch.flip, some[B, S], (1,))

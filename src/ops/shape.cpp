@@ -230,7 +230,7 @@ OnnxValue* repeated_positions(Call& c, OnnxValue* repeats) {
   OnnxValue* ends = b.op("CumSum", {repeats, b.scalar_int(DType::Int64, 0)});
   Dim total = c.none("output_size") ? b.symbol_of(b.reduce("ReduceSum", repeats, {0}, true), "repeated", 0)
                                     : c.size("output_size");
-  OnnxValue* position = b.unsqueeze(range(b, b.dim(0), b.dim(1), total), {1});
+  OnnxValue* position = b.unsqueeze(range(b, total), {1});
   OnnxValue* behind = b.op("Not", {b.op("Less", {position, ends})});
   return b.reduce("ReduceSum", b.cast(behind, DType::Int64), {1}, false);
 }
@@ -416,8 +416,9 @@ OnnxValue* windows(Builder& b, OnnxValue* x, int64_t axis, int64_t size, int64_t
       for (int64_t j = 0; j < size; ++j) indices.push_back(i * step + j);
     y = b.gather(x, int_array(b, indices, {*count.constant(), size}), axis);
   } else {
-    OnnxValue* starts = b.unsqueeze(range(b, b.dim(0), b.dim(step), count), {1});
-    y = b.gather(x, b.add(starts, range(b, b.dim(0), b.dim(1), b.dim(size))), axis);
+    Dim limit = b.sym.add(b.sym.sub(length, b.dim(size)), b.dim(1));
+    OnnxValue* starts = b.unsqueeze(range(b, b.dim(0), limit, b.dim(step), count), {1});
+    y = b.gather(x, b.add(starts, range(b, b.dim(size))), axis);
   }
   std::vector<int64_t> perm = in_order(y);
   perm.erase(perm.begin() + axis + 1);
@@ -507,25 +508,37 @@ Value pixel_shuffle(Call& c) {
 
 Value pixel_unshuffle(Call& c) {
   OnnxValue* x = c.tensor("self");
+  int64_t factor = c.integer("downscale_factor");
   if (x->rank() < 3) c.mismatch("at least 3 dimensions are needed");
   Shape batch(x->shape.begin(), x->shape.end() - 3);
-  Dim r = c.size("downscale_factor"), channels = x->shape.end()[-3];
+  Dim r = c.sym.constant(factor), channels = x->shape.end()[-3];
   Dim height = c.sym.floor_div(x->shape.end()[-2], r), width = c.sym.floor_div(x->shape.end()[-1], r);
-  OnnxValue* blocks = c.onnx.reshape(x, joined(batch, {channels, height, r, width, r}));
   Shape to = joined(batch, {c.sym.mul(channels, c.sym.mul(r, r)), height, width});
+  if (is_float(x->dtype) && channels.is_constant()) {
+    Shape flat = joined({c.sym.product(batch)}, {channels, x->shape.end()[-2], x->shape.end()[-1]});
+    OnnxValue* y = c.onnx.op("SpaceToDepth", {c.onnx.reshape(x, flat)}, {{"blocksize", factor}});
+    // ONNX has the channels of the image innermost, PyTorch has them outermost.
+    std::vector<int64_t> order;
+    for (int64_t i = 0; i < *channels.constant(); ++i)
+      for (int64_t k = 0; k < factor * factor; ++k) order.push_back(k * *channels.constant() + i);
+    return c.onnx.reshape(channels.is(1) ? y : c.onnx.gather(y, c.onnx.ints(order), 1), to);
+  }
+  OnnxValue* blocks = c.onnx.reshape(x, joined(batch, {channels, height, r, width, r}));
   return c.onnx.reshape(c.onnx.transpose(blocks, last_permuted(blocks, {1, 3, 0, 2})), to);
 }
 
 Value channel_shuffle(Call& c) {
   OnnxValue* x = c.tensor("self");
   if (x->rank() < 3) c.mismatch("at least 3 dimensions are needed");
-  Dim groups = c.size("groups");
-  std::optional<Dim> each = c.sym.divide_exactly(x->shape[1], groups);
-  if (!each) c.mismatch(fmt::format("{} channels do not divide into {} groups", x->shape[1].str(), groups.str()));
-  Shape split = x->shape;
-  split[1] = *each;
-  split.insert(split.begin() + 1, groups);
-  return c.onnx.reshape(c.onnx.swap_dims(c.onnx.reshape(x, split), 1, 2), x->shape);
+  int64_t groups = c.integer("groups");
+  std::optional<int64_t> channels = x->shape[1].constant();
+  if (!channels) c.unsupported("a dynamic number of channels");
+  if (groups < 1 || *channels % groups != 0)
+    c.mismatch(fmt::format("{} channels do not divide into {} groups", *channels, groups));
+  std::vector<int64_t> order;
+  for (int64_t i = 0; i < *channels / groups; ++i)
+    for (int64_t g = 0; g < groups; ++g) order.push_back(g * (*channels / groups) + i);
+  return c.onnx.gather(x, c.onnx.ints(order), 1);
 }
 
 }  // namespace

@@ -30,6 +30,12 @@ OnnxValue* before_expansion(Builder& b, OnnxValue* v) {
   return b.constant(TensorView::dense(v->dtype, {}, std::move(bytes)));
 }
 
+// A node's output with a shape that is known better than its operator tells.
+OnnxValue* with_shape(OnnxValue* v, const Shape& shape) {
+  if (v->kind == OnnxValue::Kind::Output) v->shape = shape;
+  return v;
+}
+
 // The size of v at a dimension counted from the end, as broadcasting sees it.
 bool is_one_from_end(const OnnxValue* v, size_t from_end) {
   return v->rank() < from_end || v->shape[v->rank() - from_end].is(1);
@@ -103,8 +109,8 @@ OnnxValue* Slice::take(Builder& b, OnnxValue* x) const {
 
 OnnxValue* Slice::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
   Dim size = x->shape[static_cast<size_t>(axis)];
-  Dim first = clamped_bound(b.sym, start, size);
-  Dim last = b.sym.max(first, clamped_bound(b.sym, end, size));
+  Dim first = clamped_bound(b.sym, start, size), bound = clamped_bound(b.sym, end, size);
+  Dim last = b.sym.max(first, bound);
   if (first.is(0) && last == size && step == 1) return changed;
   if (size.is_constant() && first.is_constant() && last.is_constant()) {
     std::vector<int64_t> positions;
@@ -115,18 +121,33 @@ OnnxValue* Slice::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
     Shape index_shape(x->rank(), b.dim(1));
     Dim count = b.sym.ceil_div(b.sym.sub(last, first), b.dim(step));
     index_shape[static_cast<size_t>(axis)] = count;
-    OnnxValue* index = b.reshape(range(b, first, b.dim(step), count), index_shape);
+    OnnxValue* index = b.reshape(range(b, first, last, b.dim(step), count), index_shape);
     return b.op("ScatterElements", {x, b.expand(index, changed->shape), changed}, {{"axis", axis}});
   }
+  auto padded = [&](OnnxValue* inner, Dim before, Dim after, OnnxValue* fill) {
+    std::vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
+    pads[static_cast<size_t>(axis)] = {before, after};
+    return with_shape(b.pad(inner, pads, "constant", fill), x->shape);
+  };
+  // A border of one number is padding.
+  if (OnnxValue* fill = before_expansion(b, x); fill->rank() == 0)
+    return padded(changed, first, b.sym.sub(size, last), fill);
   // Constants need no arithmetic at run time, so they are used as they were given.
+  auto head = [&] { return b.slice(x, axis, b.dim(0), start.is_constant() ? start : first); };
+  auto tail = [&] {
+    bool in_order = b.sym.less_equal(first, bound) == true;
+    return b.slice(x, axis, in_order && end.is_constant() ? end : last, b.dim(to_the_end));
+  };
+  if (OnnxValue* fill = before_expansion(b, changed); fill->rank() == 0 && (first.is(0) || last == size)) {
+    Dim length = b.sym.sub(last, first);
+    if (length.is_constant())
+      return first.is(0) ? padded(tail(), length, b.dim(0), fill) : padded(head(), b.dim(0), length, fill);
+  }
   onnx::Inputs parts;
-  if (!first.is(0)) parts.push_back(b.slice(x, axis, b.dim(0), start.is_constant() ? start : first));
+  if (!first.is(0)) parts.push_back(head());
   parts.push_back(changed);
-  bool in_order = b.sym.less_equal(first, clamped_bound(b.sym, end, size)) == true;
-  if (last != size) parts.push_back(b.slice(x, axis, in_order && end.is_constant() ? end : last, b.dim(to_the_end)));
-  OnnxValue* out = b.concat(parts, axis);
-  if (out->kind == OnnxValue::Kind::Output) out->shape = x->shape;
-  return out;
+  if (last != size) parts.push_back(tail());
+  return with_shape(b.concat(parts, axis), x->shape);
 }
 
 OnnxValue* Select::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
@@ -143,11 +164,32 @@ OnnxValue* Select::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
   }
   if (axis == 0) return b.op("ScatterND", {x, b.symbolic(std::span<const Dim>(&position, 1)), changed});
   Dim next = position.is(-1) ? b.dim(to_the_end) : b.sym.add(position, b.dim(1));
-  return Slice{axis, position, next}.put(b, x, b.unsqueeze(changed, {axis}));
+  // One number stays one: it needs no dimension.
+  Shape to = changed->shape;
+  to.insert(to.begin() + axis, b.dim(1));
+  return Slice{axis, position, next}.put(b, x,
+                                         source->rank() == 0 ? b.expand(source, to) : b.unsqueeze(changed, {axis}));
+}
+
+// Cuts that are a number away from the start or the end need no arithmetic as slices.
+std::vector<OnnxValue*> Piece::all(Builder& b, OnnxValue* x) const {
+  Dim size = x->shape[static_cast<size_t>(axis)], at = b.dim(0);
+  std::vector<Slice> slices;
+  bool simple = lengths.size() > 1 && !known(lengths);
+  for (Dim length : lengths) {
+    Dim end = b.sym.add(at, length);
+    slices.push_back({axis, from_the_end(b.sym, at, size), from_the_end(b.sym, end, size), 1, length});
+    simple = simple && slices.back().start.is_constant() && (end == size || slices.back().end.is_constant());
+    at = end;
+  }
+  if (!simple) return b.split(x, lengths, axis);
+  std::vector<OnnxValue*> out;
+  for (const Slice& s : slices) out.push_back(s.take(b, x));
+  return out;
 }
 
 OnnxValue* Piece::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
-  std::vector<OnnxValue*> parts = b.split(x, lengths, axis);
+  std::vector<OnnxValue*> parts = all(b, x);
   parts[index] = changed;
   return b.concat(parts, axis);
 }
@@ -175,7 +217,7 @@ OnnxValue* Diagonal::take(Builder& b, OnnxValue* x) const {
   int64_t last = static_cast<int64_t>(flat.size()) - 1;
   if (length.is(0)) return b.slice(y, last, b.dim(0), b.dim(0));
   if (!length.is_constant() || !stride.is_constant() || !start.is_constant())
-    return b.gather(y, range(b, start, stride, length), last);
+    return b.gather(y, range(b, start, sym.add(start, sym.mul(stride, length)), stride, length), last);
   Dim end = sym.add(start, sym.add(sym.mul(sym.sub(length, b.dim(1)), stride), b.dim(1)));
   return Slice{last, start, end, *stride.constant(), length}.take(b, y);
 }
@@ -212,8 +254,8 @@ OnnxValue* Diagonal::merge(Builder& b, OnnxValue* values, Dim rows, Dim columns,
       for (int64_t j = 0; j < *lower.constant(); ++j) on.push_back(j - i == shift);
     mask = bools(b, on, sizes);
   } else {
-    OnnxValue* i = b.reshape(range(b, b.dim(shift), b.dim(1), upper), upper_shape);
-    mask = b.op("Equal", {i, b.reshape(range(b, b.dim(0), b.dim(1), lower), lower_shape)});
+    OnnxValue* i = b.reshape(range(b, b.dim(shift), b.sym.add(upper, b.dim(shift)), b.dim(1), upper), upper_shape);
+    mask = b.op("Equal", {i, b.reshape(range(b, lower), lower_shape)});
   }
   return b.where(mask, column, elsewhere);
 }
@@ -227,12 +269,13 @@ OnnxValue* Diagonal::embed(Builder& b, OnnxValue* values) const {
   return merge(b, values, size, size, values->rank() + 1, b.scalar_int(values->dtype, 0));
 }
 
-OnnxValue* range(Builder& b, Dim start, Dim step, Dim length) {
-  Dim end = b.sym.add(start, b.sym.mul(step, length));
+OnnxValue* range(Builder& b, Dim start, Dim end, Dim step, Dim length) {
   OnnxValue* out = b.op("Range", {b.symbolic(start), b.symbolic(end), b.symbolic(step)});
   if (out->kind == OnnxValue::Kind::Output) out->shape = {length};
   return out;
 }
+
+OnnxValue* range(Builder& b, Dim length) { return range(b, b.dim(0), length, b.dim(1), length); }
 
 OnnxValue* bools(Builder& b, const std::vector<bool>& values, std::vector<int64_t> sizes) {
   std::vector<std::byte> bytes;

@@ -43,8 +43,11 @@ struct Piece {
   std::vector<onnx::Dim> lengths;
   size_t index = 0;
 
-  onnx::Value* take(onnx::Builder& b, onnx::Value* x) const { return b.split(x, lengths, axis)[index]; }
+  onnx::Value* take(onnx::Builder& b, onnx::Value* x) const { return all(b, x)[index]; }
   onnx::Value* put(onnx::Builder& b, onnx::Value* x, onnx::Value* changed) const;
+
+ private:
+  std::vector<onnx::Value*> all(onnx::Builder& b, onnx::Value* x) const;
 };
 
 /// The diagonal of two dimensions; it becomes the last dimension.
@@ -71,8 +74,10 @@ eval::Value part_view(eval::Call& c, Part part, std::string_view argument = "sel
       [part](onnx::Builder& b, onnx::Value* x, onnx::Value* changed) { return part.put(b, x, changed); });
 }
 
-/// int64 values start, start + step, ...; `length` of them.
-onnx::Value* range(onnx::Builder& b, onnx::Dim start, onnx::Dim step, onnx::Dim length);
+/// int64 values start, start + step, ... below end; there are `length` of them.
+onnx::Value* range(onnx::Builder& b, onnx::Dim start, onnx::Dim end, onnx::Dim step, onnx::Dim length);
+/// 0, 1, ..., length - 1.
+onnx::Value* range(onnx::Builder& b, onnx::Dim length);
 /// A constant of bool.
 onnx::Value* bools(onnx::Builder& b, const std::vector<bool>& values, std::vector<int64_t> sizes);
 /// A constant of int64 and any rank.
