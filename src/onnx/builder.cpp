@@ -536,6 +536,8 @@ Value* Builder::cast(Value* x, DType to) {
   if (x->dtype == to) return x;
   if (static_cast<int>(to) >= 64 || to == DType::Undefined)
     throw Error(Code::UnsupportedType, fmt::format("ONNX has no type {}", name_of(to)));
+  if (to == DType::BFloat16 && opset_ < 13)
+    throw Error(Code::NeedsOpset, "ONNX has bfloat16 from opset 13 on", "export with --opset 13 or higher");
   return op("Cast", {x}, {{"to", static_cast<int64_t>(to)}});
 }
 

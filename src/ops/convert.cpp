@@ -48,6 +48,7 @@ void register_convert(eval::Registry& ops) {
         "Tensor(a)",
         "aten::to.prim_Device(Tensor(a) self, Device? device, int? dtype=None, bool non_blocking=False, "
         "bool copy=False) -> Tensor(a)",
+        "aten::type(Tensor(a) self, int dtype, bool non_blocking=False, bool copy=False) -> Tensor(a)",
         "aten::to.prim_dtype(Tensor(a) self, int? dtype=None, bool non_blocking=False, bool copy=False) -> "
         "Tensor(a)"})
     ops.add(schema, [](Call& c) { return convert(c, "self", c.maybe_dtype("dtype"), c.flag("copy")); });
@@ -74,7 +75,8 @@ void register_convert(eval::Registry& ops) {
         "aten::detach(Tensor(a) self) -> Tensor(a)", "aten::alias(Tensor(a) self) -> Tensor(a)",
         "aten::lift(Tensor self) -> Tensor", "aten::lift_fresh(Tensor(a) self) -> Tensor(a)",
         "aten::cpu(Tensor(a) self) -> Tensor(a)", "aten::cuda(Tensor(a) self) -> Tensor(a)",
-        "aten::data(Tensor self) -> Tensor",
+        "aten::real(Tensor(a) self) -> Tensor(a)", "aten::resolve_conj(Tensor(a) self) -> Tensor(a)",
+        "aten::resolve_neg(Tensor(a) self) -> Tensor(a)", "aten::data(Tensor self) -> Tensor",
         "aten::requires_grad_(Tensor(a!) self, bool requires_grad=True) -> Tensor(a!)"})
     ops.add(schema, same);
   for (std::string_view schema :

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <numbers>
 
 #include "eval/evaluator.hpp"
 #include "ops/elementwise.hpp"
@@ -13,7 +14,7 @@ namespace {
 constexpr std::string_view options =
     "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
 
-// ---- filled ---------------------------------------------------------------------------------------------------------
+// ---- filled ------------------------------------------------------------------------------------------------------
 
 Value filled(Call& c, DType otherwise, double v) {
   DType t = c.maybe_dtype("dtype").value_or(otherwise);
@@ -37,7 +38,7 @@ struct Filled {
   double value;
 };
 
-// ---- counted --------------------------------------------------------------------------------------------------------
+// ---- counted -----------------------------------------------------------------------------------------------------
 
 // A number without a fraction, where that is known.
 std::optional<Dim> whole(Call& c, std::string_view name) {
@@ -123,8 +124,35 @@ Value eye(Call& c) {
   return b.cast(b.op("EyeLike", {blank}), t);
 }
 
-// ---- triangles
-// --------------------------------------------------------------------------------------------------------
+// A sum of cosines: first - second * cos(t) + third * cos(2 t), where t goes once around.
+struct Window {
+  std::string_view name;
+  double first, second, third;
+};
+
+constexpr Window windows[] = {
+    {"hann_window", 0.5, 0.5, 0},
+    {"hamming_window", 0.54, 0.46, 0},
+    {"blackman_window", 0.42, 0.5, 0.08},
+    {"bartlett_window", 0, 0, 0},
+};
+
+Value window(Call& c, Window w) {
+  int64_t n = c.integer("window_length");
+  bool periodic = !c.schema.argument("periodic") || c.flag("periodic");
+  if (c.schema.argument("alpha")) w.first = c.real("alpha");
+  if (c.schema.argument("beta")) w.second = c.real("beta");
+  std::vector<double> out(static_cast<size_t>(n), 1);
+  double length = static_cast<double>(periodic ? n : n - 1);
+  for (size_t i = 0; i < out.size() && n > 1; ++i) {
+    double t = static_cast<double>(i) / length, turn = 2 * std::numbers::pi * t;
+    out[i] = w.name == "bartlett_window" ? 1 - std::abs(2 * t - 1)
+                                         : w.first - w.second * std::cos(turn) + w.third * std::cos(2 * turn);
+  }
+  return c.onnx.reals(c.maybe_dtype("dtype").value_or(DType::Float), {n}, out);
+}
+
+// ---- triangles ---------------------------------------------------------------------------------------------------
 
 Value keep_triangle(Call& c, bool lower) {
   Builder& b = c.onnx;
@@ -165,8 +193,7 @@ Value one_hot(Call& c) {
   return x->rank() ? out : b.squeeze(out, {0});
 }
 
-// ---- from numbers
-// -------------------------------------------------------------------------------------------------------
+// ---- from numbers ------------------------------------------------------------------------------------------------
 
 void flatten(Call& c, const Value& v, size_t depth, Shape& shape, std::vector<Value>& out) {
   if (!v.is_list()) {
@@ -213,8 +240,7 @@ Value from_numbers(Call& c, std::string_view name) {
   return b.reshape(b.concat(parts, 0), shape);
 }
 
-// ---- random
-// -------------------------------------------------------------------------------------------------------------
+// ---- random ------------------------------------------------------------------------------------------------------
 
 // kind: "RandomUniform" or "RandomNormal".
 Ref random(Builder& b, std::string kind, const Shape& shape, DType t, onnx::Attributes attributes = {}) {
@@ -362,6 +388,15 @@ void register_creation(eval::Registry& ops) {
           [](Call& c) { return linspace(c, c.real("base")); });
   ops.add(fmt::format("aten::eye(int n, *, {}) -> Tensor", options), eye);
   ops.add(fmt::format("aten::eye.m(int n, int m, *, {}) -> Tensor", options), eye);
+
+  for (const Window& w : windows)
+    for (std::string_view form :
+         {"aten::{}(int window_length, *, {}) -> Tensor",
+          "aten::{}.periodic(int window_length, bool periodic, *, {}) -> Tensor",
+          "aten::{}.periodic_alpha(int window_length, bool periodic, float alpha, *, {}) -> Tensor",
+          "aten::{}.periodic_alpha_beta(int window_length, bool periodic, float alpha, float beta, *, {}) -> Tensor"})
+      if (w.name == "hamming_window" || form.find("alpha") == form.npos)
+        ops.add(fmt::format(fmt::runtime(form), w.name, options), [w](Call& c) { return window(c, w); });
 
   for (bool lower : {true, false}) {
     std::string_view name = lower ? "tril" : "triu";

@@ -18,7 +18,7 @@ constexpr double ln2 = std::numbers::ln2;
 constexpr double ln10 = std::numbers::ln10;
 constexpr double degrees = 180 / std::numbers::pi;
 
-// ---- one operand ------------------------------------------------------------------------------------------------
+// ---- one operand -------------------------------------------------------------------------------------------------
 
 struct OneOp {
   std::string_view name;
@@ -93,6 +93,11 @@ Ref sinc(Builder& b, Ref x) {
   return b.where(b.op("Equal", {x, like(b, x, 0)}), like(b, x, 1), b.div(b.op("Sin", {t}), t));
 }
 
+Ref angle(Builder& b, Ref x) {
+  Ref negative = b.where(b.op("Less", {x, like(b, x, 0)}), like(b, x, std::numbers::pi), like(b, x, 0));
+  return b.where(b.op("IsNaN", {x}), x, negative);
+}
+
 constexpr OneOperand one_operand[] = {
     {"neg", Promote::Keep, negated},
     {"negative", Promote::Keep, negated},
@@ -111,6 +116,8 @@ constexpr OneOperand one_operand[] = {
     {"isneginf", Promote::Keep, [](Builder& b, Ref x) { return is_infinite(b, x, true, false); }},
     {"isfinite", Promote::Keep, is_finite},
     {"signbit", Promote::Keep, sign_bit},
+    {"isreal", Promote::Keep, [](Builder& b, Ref x) { return b.full(x->shape, b.scalar(DType::Bool, 1)); }},
+    {"angle", Promote::IntToFloat, angle},
     {"logical_not", Promote::Keep, logical_not},
     {"bitwise_not", Promote::Keep, bitwise_not},
     {"expm1", Promote::IntToFloat, exp_minus_one},
@@ -161,7 +168,7 @@ Value nan_to_num(Call& c) {
   std::optional<double> positive = c.maybe_real("posinf"), negative = c.maybe_real("neginf");
   Ref out = x;
   if (!positive && !negative) {
-    out = b.op("Clip", {x, like(b, x, -largest(x->dtype)), like(b, x, largest(x->dtype))});
+    out = clip(b, x, like(b, x, -largest(x->dtype)), like(b, x, largest(x->dtype)));
   } else {
     double high = positive.value_or(largest(x->dtype)), low = negative.value_or(-largest(x->dtype));
     out = b.where(is_infinite(b, x, false, true), like(b, x, high), out);
@@ -177,7 +184,7 @@ Value logit(Call& c) {
   return b.op("Log", {b.div(x, b.sub(like(b, x, 1), x))});
 }
 
-// ---- arithmetic -------------------------------------------------------------------------------------------------
+// ---- arithmetic --------------------------------------------------------------------------------------------------
 
 bool is_one(Call& c, std::string_view name) { return known_number(c, name) == 1; }
 
@@ -273,7 +280,7 @@ Ref power(Call& c, DType t) {
   return raise(b, x, c.tensor_as("exponent", t));
 }
 
-// ---- other functions of two operands ----------------------------------------------------------------------------
+// ---- other functions of two operands -----------------------------------------------------------------------------
 
 // The larger or smaller, where NaN counts as missing.
 Ref present_extremum(Builder& b, bool max, Ref x, Ref y) {
@@ -378,7 +385,7 @@ void add_binary(eval::Registry& ops, std::string_view name, const eval::RuleFunc
   ops.add(fmt::format("aten::{}.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", name), rule);
 }
 
-// ---- comparison and choice --------------------------------------------------------------------------------------
+// ---- comparison and choice ---------------------------------------------------------------------------------------
 
 struct Relation {
   std::string_view name;
@@ -421,6 +428,23 @@ Value is_close(Call& c) {
   // An infinite difference is never close, even where infinity is allowed.
   if (is_float(t)) near = b.op("And", {near, is_finite(b, apart)});
   return b.op("Or", {close, near});
+}
+
+// A bool of the program that is known only at run time: whether all elements are true.
+Value all_of(Call& c, const Value& flags) {
+  Value all = c.call("aten::all", {flags});
+  all.tensor()->is_number = true;
+  return all;
+}
+
+Value is_in(Call& c, std::string_view elements, std::string_view among) {
+  Builder& b = c.onnx;
+  DType t = c.result_type({elements, among});
+  Ref x = c.tensor_as(elements, t), others = c.tensor_as(among, t);
+  Ref list = b.reshape(others, {b.numel(others->shape)});
+  Ref each = b.op("Equal", {b.unsqueeze(x, {static_cast<int64_t>(x->rank())}), list});
+  Value found = c.call("aten::any.dim", {each, c.number_value(-1)});
+  return c.flag("invert") ? c.call("aten::logical_not", {found}) : found;
 }
 
 Value where(Call& c) {
@@ -526,6 +550,18 @@ void register_pointwise(eval::Registry& ops) {
        })
     add_binary(ops, f.name, f.rule, f.numbers);
 
+  for (auto [name, plain] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
+           {"and", "aten::bitwise_and_"},
+           {"or", "aten::bitwise_or_"},
+           {"xor", "aten::bitwise_xor_"},
+           {"lshift", "aten::bitwise_left_shift_"},
+           {"rshift", "aten::bitwise_right_shift_"},
+       })
+    for (std::string_view kind : {"Tensor", "Scalar"})
+      ops.add(fmt::format("aten::__i{}__.{}(Tensor(a!) self, {} other) -> Tensor(a!)", name, kind, kind),
+              [plain = plain](Call& c) {
+                return c.call(plain, {c.arg("self"), c.arg("other")});
+              });
   ops.add("aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", binary<floor_divide>);
 
   for (std::string_view schema : {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
@@ -545,6 +581,22 @@ void register_pointwise(eval::Registry& ops) {
   ops.add(
       "aten::isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
       is_close);
+
+  ops.add("aten::allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
+          [](Call& c) { return all_of(c, is_close(c)); });
+  ops.add("aten::equal(Tensor self, Tensor other) -> bool", [](Call& c) -> Value {
+    if (c.tensor("self")->shape != c.tensor("other")->shape) c.unsupported("of tensors that may differ in size");
+    return all_of(c, relate(c, "Equal"));
+  });
+  ops.add(
+      "aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) "
+      "-> Tensor",
+      [](Call& c) { return is_in(c, "elements", "test_elements"); });
+  ops.add(
+      "aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) "
+      "-> "
+      "Tensor",
+      [](Call& c) { return is_in(c, "elements", "test_element"); });
 
   ops.add("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where);
   for (std::string_view name : {"clamp", "clip"}) {

@@ -278,6 +278,12 @@ case(torch.clamp_max, (f32 | i64)[B, 9], 0.5)
 case(torch.clamp_min, x[B, 4], x[4])
 case(torch.clamp_max, x[B, 4], x[()])
 
+case(torch.isin, i64[B, 4], i64[3])
+case(torch.isin, i64[B, 4], i64[2, 2], invert=True)
+case(torch.isin, i64[B, 4], 3)
+case(torch.isreal, x[B])
+case(torch.angle, x(values=(1.0, -1.0, 0.0, nan))[4])
+
 # In place, and to an existing tensor.
 case(torch.Tensor.add_, x[B, 4], x[4], alpha=2)
 case(torch.Tensor.add_, x[B, 4], i64[4])
@@ -285,6 +291,7 @@ case(torch.Tensor.mul_, i32[B, 4], 3)
 case(torch.Tensor.clamp_, x[B, 4], -0.5, 0.5)
 case(torch.Tensor.div_, f16[B, 4], x(0.5, 2.0)[4])
 case(lambda a: a.add(1).exp_().sub_(2).neg_(), x[B, 4])
+case(lambda a, b: operator.iand(a.logical_not(), b), boolean[B, 4], boolean[B, 4])
 case(lambda a: torch.add(a, 1, out=torch.empty_like(a)), x[B, 4])
 
 # Sizes in tensor arithmetic: no nodes for it.
@@ -294,6 +301,15 @@ case(lambda a: torch.zeros(a.size(0) % 3 + 1, a.size(1) - 1) + a[:, 1:].sum(), x
 case(lambda a: a[:, : (a.size(1) + 1) // 2], x[B, N])
 case(lambda a: a / a.size(1), x[B, N])
 case(lambda a: a * (a.size(1) ** 0.5), x[B, N])
+
+
+@torch.jit.script
+def closeness(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    a &= b
+    return torch.tensor([float(torch.allclose(a.float(), b.float())), float(torch.equal(a, b))])
+
+
+case(closeness, boolean[B, 4], boolean[B, 4])
 
 
 def same_padding(x: torch.Tensor, kernel: int, stride: int) -> torch.Tensor:

@@ -49,7 +49,7 @@ Dim count(Builder& b, Ref x, const Axes& axes) {
 
 Ref no_indices(Builder& b) { return b.scalar_int(DType::Int64, 0); }
 
-// ---- sums and products --------------------------------------------------------------------------------------------
+// ---- sums and products -------------------------------------------------------------------------------------------
 
 Value sum_like(Call& c, std::string_view op) {
   Ref x = c.tensor("self");
@@ -86,7 +86,7 @@ Value count_nonzero(Call& c) {
   return reduced(c.onnx, "ReduceSum", flags, axes_of(c, x), false);
 }
 
-// ---- extrema ------------------------------------------------------------------------------------------------------
+// ---- extrema -----------------------------------------------------------------------------------------------------
 
 Ref extremum(Builder& b, std::string_view op, Ref x, const Axes& axes, bool keep) {
   if (x->dtype != DType::Bool || b.opset() >= 20) return reduced(b, op, x, axes, keep);
@@ -135,7 +135,7 @@ Value quantified(Call& c, std::string_view op) {
   return x->dtype == DType::UInt8 ? c.onnx.cast(out, DType::UInt8) : out;
 }
 
-// ---- spread -------------------------------------------------------------------------------------------------------
+// ---- spread ------------------------------------------------------------------------------------------------------
 
 double correction(Call& c) {
   if (c.schema.argument("correction")) return c.none("correction") ? 1 : c.real("correction");
@@ -179,7 +179,7 @@ Spread spread(Call& c, bool root) {
   return {b.div(b.reduce(root ? "ReduceL2" : "ReduceSumSquare", apart, axes, keep), divisor), mean};
 }
 
-// ---- norms --------------------------------------------------------------------------------------------------------
+// ---- norms -------------------------------------------------------------------------------------------------------
 
 Ref vector_norm(Builder& b, Ref x, double p, const Axes& axes, bool keep) {
   auto sizes = [&] { return b.op("Abs", {x}); };
@@ -232,12 +232,52 @@ Value frobenius_norm(Call& c) {
   return vector_norm(c.onnx, x, 2, axes_of(c, x), keepdim(c));
 }
 
+Value cosine_similarity(Call& c) {
+  Builder& b = c.onnx;
+  DType t = float_type(c.result_type({"x1", "x2"}));
+  Ref x = c.tensor_as("x1", t), y = c.tensor_as("x2", t);
+  Shape shape = b.broadcast(x->shape, y->shape);
+  int64_t axis = c.dim("dim", shape.size());
+  // Each operand is reduced at its own rank; a dimension that only broadcasting gives it is counted by expanding it.
+  auto length = [&](Ref v) {
+    if (v->rank() != shape.size() || v->shape[static_cast<size_t>(axis)] != shape[static_cast<size_t>(axis)])
+      v = b.expand(v, shape);
+    return clip(b, b.reduce("ReduceL2", v, {axis}, false), b.scalar(t, c.real("eps")), nullptr);
+  };
+  Ref product = b.reduce("ReduceSum", b.mul(x, y), {axis}, false);
+  return b.div(product, b.mul(length(x), length(y)));
+}
+
+Value pairwise_distance(Call& c) {
+  Builder& b = c.onnx;
+  DType t = float_type(c.result_type({"x1", "x2"}));
+  Ref apart = b.sub(c.tensor_as("x1", t), c.tensor_as("x2", t));
+  if (c.real("eps") != 0) apart = b.add(apart, b.scalar(t, c.real("eps")));
+  return vector_norm(b, apart, c.real("p"), {static_cast<int64_t>(apart->rank()) - 1}, keepdim(c));
+}
+
+Value diff(Call& c) {
+  Builder& b = c.onnx;
+  Ref x = c.tensor("self");
+  int64_t axis = c.dim("dim", x->rank());
+  std::vector<Ref> parts{x};
+  if (Ref before = c.maybe_tensor("prepend")) parts.insert(parts.begin(), before);
+  if (Ref after = c.maybe_tensor("append")) parts.push_back(after);
+  x = b.concat(parts, axis);
+  for (int64_t i = 0; i < c.integer("n"); ++i) {
+    Ref later = b.slice(x, axis, b.dim(1), b.dim(std::numeric_limits<int64_t>::max()));
+    Ref sooner = b.slice(x, axis, b.dim(0), b.dim(-1));
+    x = x->dtype == DType::Bool ? b.op("Xor", {later, sooner}) : b.sub(later, sooner);
+  }
+  return x;
+}
+
 Value logsumexp(Call& c) {
   Ref x = c.float_tensor("self");
   return reduced(c.onnx, "ReduceLogSumExp", x, axes_of(c, x), keepdim(c));
 }
 
-// ---- order --------------------------------------------------------------------------------------------------------
+// ---- order -------------------------------------------------------------------------------------------------------
 
 struct Ranked {
   Ref values;
@@ -318,7 +358,7 @@ Value nanmedian_dim(Call& c) {
   return pair(median_of_present(c.onnx, x, axis, keepdim(c)));
 }
 
-// ---- cumulative operators -----------------------------------------------------------------------------------------
+// ---- cumulative operators ----------------------------------------------------------------------------------------
 
 Value cumsum(Call& c) {
   Builder& b = c.onnx;
@@ -468,6 +508,10 @@ void register_reduce(eval::Registry& ops) {
     Ref apart = c.onnx.sub(c.tensor_as("self", t), c.tensor_as("other", t));
     return vector_norm(c.onnx, apart, c.real("p"), all_axes(apart), false);
   });
+  ops.add("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity);
+  ops.add("aten::pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
+          pairwise_distance);
+  ops.add("aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", diff);
   for (std::string_view name : {"logsumexp", "special_logsumexp"})
     ops.add(fmt::format("aten::{}(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", name), logsumexp);
 

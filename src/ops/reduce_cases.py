@@ -1,6 +1,7 @@
 """Cases of src/ops/reduce.cpp."""
 
 import torch
+import torch.nn.functional as F
 
 from tests.cases import B, H, N, S, W, boolean, case, f16, f32, f64, floats, i8, i16, i32, i64, inf, nan, numbers, u8, x
 
@@ -95,9 +96,18 @@ case(torch.linalg.vector_norm, x[()])
 case(torch.linalg.matrix_norm, x[B, 4, S])
 case(torch.linalg.matrix_norm, x[B, 4, S], ord=1, keepdim=True)
 case(torch.frobenius_norm, x[B, 4, S], dim=(1, 2))
-case(torch.nn.functional.normalize, x[B, 4])
+case(F.normalize, x[B, 4])
 case(torch.dist, x[B, 4], x[4])
 case(torch.dist, x[B, 4], x[4], p=1)
+case(F.cosine_similarity, x[B, 4, S], x[B, 4, S])
+case(F.cosine_similarity, x[B, 4], x[4], dim=-1)
+case(F.cosine_similarity, x[B, 1, 4], x[S, 4], dim=-1)
+case(F.cosine_similarity, x[B, 4], x[B, 1], dim=1, eps=0.1)
+case(F.pairwise_distance, x[B, 4], x[B, 4])
+case(F.pairwise_distance, x[B, 4], x[4], p=1.0, eps=0.0, keepdim=True)
+case(torch.diff, (f32 | i64 | boolean)[B, 5])
+case(torch.diff, x[B, N >= 3], n=2)
+case(torch.diff, x[N, 4], dim=0, prepend=x[1, 4], append=x[2, 4])
 case(torch.logsumexp, x[B, 4, S], dim=1)
 case(torch.logsumexp, x[B, 4, S], dim=(0, 2), keepdim=True)
 case(torch.logsumexp, x(values=(-inf, 1.0, 100.0, -inf))[B, 2], dim=1)
