@@ -112,6 +112,14 @@ OnnxValue* Slice::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
   Dim first = clamped_bound(b.sym, start, size), bound = clamped_bound(b.sym, end, size);
   Dim last = b.sym.max(first, bound);
   if (first.is(0) && last == size && step == 1) return changed;
+  auto padded = [&](OnnxValue* inner, Dim before, Dim after, OnnxValue* fill) {
+    std::vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
+    pads[static_cast<size_t>(axis)] = {before, after};
+    return with_shape(b.pad(inner, pads, "constant", fill), x->shape);
+  };
+  // A border of one number is padding.
+  if (OnnxValue* fill = before_expansion(b, x); step == 1 && fill->rank() == 0)
+    return padded(changed, first, b.sym.sub(size, last), fill);
   if (size.is_constant() && first.is_constant() && last.is_constant()) {
     std::vector<int64_t> positions;
     for (int64_t i = *first.constant(); i < *last.constant(); i += step) positions.push_back(i);
@@ -124,14 +132,6 @@ OnnxValue* Slice::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
     OnnxValue* index = b.reshape(range(b, first, last, b.dim(step), count), index_shape);
     return b.op("ScatterElements", {x, b.expand(index, changed->shape), changed}, {{"axis", axis}});
   }
-  auto padded = [&](OnnxValue* inner, Dim before, Dim after, OnnxValue* fill) {
-    std::vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
-    pads[static_cast<size_t>(axis)] = {before, after};
-    return with_shape(b.pad(inner, pads, "constant", fill), x->shape);
-  };
-  // A border of one number is padding.
-  if (OnnxValue* fill = before_expansion(b, x); fill->rank() == 0)
-    return padded(changed, first, b.sym.sub(size, last), fill);
   // Constants need no arithmetic at run time, so they are used as they were given.
   auto head = [&] { return b.slice(x, axis, b.dim(0), start.is_constant() ? start : first); };
   auto tail = [&] {
