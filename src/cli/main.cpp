@@ -50,7 +50,8 @@ void parse_dynamic(const std::string& text, ExportOptions& options) {
       bad();
     }
     if (used != eq) bad();
-    axes[axis] = item.substr(eq + 1);
+    if (!axes.emplace(axis, item.substr(eq + 1)).second)
+      throw BadArgument(fmt::format("--dynamic '{}' names axis {} twice", text, axis));
     at = comma + 1;
   }
 }

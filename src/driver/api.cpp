@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <set>
 
 #include "driver/inputs.hpp"
@@ -16,15 +17,6 @@
 
 namespace lithify {
 namespace {
-
-const eval::Registry& rules() {
-  static const eval::Registry registry = [] {
-    eval::Registry r;
-    ops::register_all(r);
-    return r;
-  }();
-  return registry;
-}
 
 Message to_message(const Diagnostic& d) {
   constexpr const char* names[] = {"note", "warning", "error"};
@@ -133,7 +125,8 @@ struct Evaluated {
   }
 };
 
-void name_outputs(const ExportOptions& options, std::vector<std::pair<std::string, onnx::Value*>>& outputs) {
+void name_outputs(const ExportOptions& options, const onnx::Graph& graph,
+                  std::vector<std::pair<std::string, onnx::Value*>>& outputs) {
   for (auto& [name, value] : outputs) name = output_name(name);
   if (options.output_names.size() > outputs.size())
     throw Error(Code::BadOption, fmt::format("{} output names are given, and the model has {} outputs",
@@ -142,6 +135,13 @@ void name_outputs(const ExportOptions& options, std::vector<std::pair<std::strin
   std::set<std::string> distinct;
   for (auto& [name, value] : outputs)
     if (!distinct.insert(name).second) throw Error(Code::BadOption, fmt::format("two outputs are called '{}'", name));
+  for (const onnx::Value* in : graph.inputs) {
+    auto clash = std::find_if(outputs.begin(), outputs.end(), [&](auto& o) { return o.first == in->name; });
+    if (clash == outputs.end()) continue;
+    bool asked = static_cast<size_t>(clash - outputs.begin()) < options.output_names.size();
+    if (asked) throw Error(Code::BadOption, fmt::format("an input and an output are both called '{}'", in->name));
+    clash->first += "_out";
+  }
 }
 
 // Every name in dynamic_axes is that of an input or output; an output's axis that cannot change is worth a warning.
@@ -183,7 +183,7 @@ std::unique_ptr<Evaluated> evaluate(const program::Program& program, const Expor
   out->model.graph = std::make_unique<onnx::Graph>();
   onnx::Builder builder(*out->model.graph, out->sym, options.opset);
   std::vector<eval::Value> inputs = driver::make_inputs(program, options, builder);
-  eval::Evaluator evaluator(program, rules(), builder);
+  eval::Evaluator evaluator(program, ops::all_rules(), builder);
   eval::Value result = evaluator.run(std::move(inputs));
   out->diagnostics = std::move(evaluator.diagnostics);
   out->operators = std::move(evaluator.operators);
@@ -191,7 +191,7 @@ std::unique_ptr<Evaluated> evaluate(const program::Program& program, const Expor
   std::vector<std::pair<std::string, onnx::Value*>> outputs;
   collect_outputs(builder, result, "", outputs);
   if (outputs.empty()) throw Error(Code::UnsupportedType, "the model returns no tensor");
-  name_outputs(options, outputs);
+  name_outputs(options, *out->model.graph, outputs);
   builder.finish(outputs);
   check_dynamic(options, *out->model.graph, out->diagnostics, driver::find_inputs(program, options));
   return out;
@@ -235,6 +235,9 @@ std::string ValueInfo::str() const {
 
 ExportResult export_file(const std::string& model, const std::string& out, const ExportOptions& options) {
   return guarded([&] {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(model, out, ignored))
+      throw Error(Code::BadOption, fmt::format("the output '{}' is the model itself", out));
     Stopwatch watch;
     read::Opened opened = read::open_model(model);
     watch.lap("read");
@@ -274,7 +277,7 @@ CheckResult check_file(const std::string& model, const ExportOptions& options) {
       std::unique_ptr<Evaluated> evaluated = evaluate(*opened.program, options);
       for (auto& [name, use] : evaluated->operators) {
         int since = lowest_opset;
-        const auto& overloads = rules().overloads(name);
+        const auto& overloads = ops::all_rules().overloads(name);
         if (!overloads.empty()) {
           since = (*std::min_element(overloads.begin(), overloads.end(), [](auto* a, auto* b) {
                     return a->since < b->since;
@@ -319,7 +322,7 @@ InspectResult inspect_file(const std::string& model) {
 
 std::vector<SupportedOperator> supported_operators() {
   std::map<std::string, SupportedOperator> all;
-  for (const eval::Rule& rule : rules().rules()) {
+  for (const eval::Rule& rule : ops::all_rules().rules()) {
     SupportedOperator& op = all[rule.schema.name];
     if (op.schemas.empty() || rule.since < op.since) op.since = rule.since;
     op.name = rule.schema.name;

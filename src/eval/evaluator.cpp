@@ -9,8 +9,8 @@ namespace lithify::eval {
 
 namespace {
 
-constexpr int max_depth = 200;             // of calls
-constexpr int64_t max_steps = 50'000'000;  // statements in all
+constexpr int max_depth = 200;          // of calls
+constexpr int64_t max_steps = 500'000;  // statements in all
 
 using program::Expr;
 using program::Stmt;

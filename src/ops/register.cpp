@@ -21,4 +21,13 @@ void register_all(eval::Registry& ops) {
   register_shape(ops);
 }
 
+const eval::Registry& all_rules() {
+  static const eval::Registry registry = [] {
+    eval::Registry r;
+    register_all(r);
+    return r;
+  }();
+  return registry;
+}
+
 }  // namespace lithify::ops

@@ -29,4 +29,7 @@ void register_shape(eval::Registry& ops);
 
 void register_all(eval::Registry& ops);
 
+/// Every rule, registered once for the process.
+const eval::Registry& all_rules();
+
 }  // namespace lithify::ops

@@ -11,15 +11,6 @@
 namespace lithify {
 namespace {
 
-const eval::Registry& rules() {
-  static const eval::Registry registry = [] {
-    eval::Registry r;
-    ops::register_all(r);
-    return r;
-  }();
-  return registry;
-}
-
 struct Exported {
   std::string graph;
   std::vector<Diagnostic> diagnostics;
@@ -41,7 +32,7 @@ Exported exported(const std::string& parameters, const std::string& body, std::v
   onnx::Graph graph;
   onnx::Builder builder(graph, sym, opset);
   std::vector<eval::Value> arguments = driver::make_inputs(program, options, builder);
-  eval::Evaluator evaluator(program, rules(), builder);
+  eval::Evaluator evaluator(program, ops::all_rules(), builder);
   eval::Value result = evaluator.run(std::move(arguments));
   Exported out{"", evaluator.diagnostics};
   if (!out.diagnostics.empty()) return out;
