@@ -17,9 +17,11 @@ COUNTED_OPSET = 20
 SMALL = ("linear", "rnn", "lstm", "gru", "view_shape", "view_product", "cnn", "encoder", "tagger")
 VISION = (
     "resnet18",
+    "resnet50",
     "mobilenet_v3_small",
     "efficientnet_b0",
     "shufflenet_v2_x1_0",
+    "vit_b_16",
     "convnext_tiny",
     "swin_t",
     "deeplabv3_resnet50",
