@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from examples.models import LastStep, Reshape
+
 Inputs = tuple[torch.Tensor, ...]
 
 
@@ -90,17 +92,6 @@ def linear() -> Model:
     return Model(nn.Linear(10, 5), floats((2, 10), (1, 10), (3, 10), (64, 10)), [{0: "batch"}])
 
 
-class LastStep(nn.Module):
-    def __init__(self, kind: type[nn.RNNBase]) -> None:
-        super().__init__()
-        self.rnn = kind(10, 20, batch_first=True)
-        self.fc = nn.Linear(20, 5)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y, _ = self.rnn(x)
-        return self.fc(y[:, -1, :])
-
-
 def last_step(kind: type[nn.RNNBase]) -> Model:
     sizes = floats((2, 7, 10), (1, 7, 10), (4, 3, 10), (2, 1, 10), (5, 30, 10))
     return Model(LastStep(kind), sizes, [{0: "batch", 1: "seq"}], nodes=5)
@@ -115,18 +106,13 @@ class ViewShape(nn.Module):
         return x.view(x.shape[0], -1) * 2
 
 
-class ViewProduct(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.view(x.size(0), x.size(1) * x.size(2)) * 2
-
-
 def view(kind: type[nn.Module]) -> Model:
     sizes = floats((2, 3, 4), (1, 3, 4), (4, 1, 4), (6, 5, 4), (3, 8, 4))
     return Model(kind(), sizes, [{0: "batch", 1: "seq"}], nodes=2)
 
 
 add("view_shape", partial(view, ViewShape))
-add("view_product", partial(view, ViewProduct))
+add("view_product", partial(view, Reshape))
 
 
 def small_cnn() -> nn.Module:
