@@ -7,9 +7,11 @@
 // Failure is an ExportError with all diagnostics.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -40,6 +42,28 @@ class ExportError : public std::runtime_error {
 constexpr int lowest_opset = 11;
 constexpr int highest_opset = 23;
 constexpr int default_opset = 18;
+
+/// A tensor in the caller's memory.
+struct LiveTensor {
+  const void* data = nullptr;
+  std::string dtype;  ///< "float32"
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;  ///< in elements, not negative
+};
+
+/// Where a model comes from: a file by its path, or a file in memory. One in memory may lack the contents of weights
+/// (saved with tensors on the meta device): they are then taken from the live ones of the same name, and written from
+/// where they are. All memory must stay as it is during the call.
+struct ModelSource {
+  ModelSource(std::string file) : path(std::move(file)) {}
+  ModelSource(const char* file) : path(file) {}
+  explicit ModelSource(std::span<const std::byte> contents, std::map<std::string, LiveTensor> live = {})
+      : bytes(contents), weights(std::move(live)) {}
+
+  std::string path;
+  std::span<const std::byte> bytes;           ///< when there is no path
+  std::map<std::string, LiveTensor> weights;  ///< by name in the state dict; tied ones have the same memory
+};
 
 struct ExportOptions {
   int opset = default_opset;
@@ -79,7 +103,10 @@ struct ExportResult {
 };
 
 /// Writes `out`, or throws ExportError and leaves nothing behind.
-ExportResult export_file(const std::string& model, const std::string& out, const ExportOptions& options = {});
+ExportResult export_file(const ModelSource& model, const std::string& out, const ExportOptions& options = {});
+/// Writes to memory: `allocate` is called once with the number of bytes, and returns where they go.
+ExportResult export_bytes(const ModelSource& model, const std::function<std::byte*(uint64_t size)>& allocate,
+                          const ExportOptions& options = {});
 
 /// One operator of a program, as `check` sees it.
 struct OperatorStatus {
@@ -96,7 +123,7 @@ struct CheckResult {
 };
 
 /// Whether the model can be exported, with every reason why not. Throws ExportError only for files that cannot be read.
-CheckResult check_file(const std::string& model, const ExportOptions& options = {});
+CheckResult check_file(const ModelSource& model, const ExportOptions& options = {});
 
 struct InspectResult {
   std::string kind;  ///< "TorchScript"
@@ -109,7 +136,7 @@ struct InspectResult {
   std::string code;
 };
 
-InspectResult inspect_file(const std::string& model);
+InspectResult inspect_file(const ModelSource& model);
 
 /// One operator that can be exported.
 struct SupportedOperator {

@@ -7,12 +7,12 @@
 #include <set>
 
 #include "driver/inputs.hpp"
+#include "driver/source.hpp"
 #include "eval/evaluator.hpp"
 #include "lithify/lithify.hpp"
 #include "ops/register.hpp"
 #include "program/print.hpp"
 #include "program/verify.hpp"
-#include "read/open.hpp"
 #include "write/model.hpp"
 
 namespace lithify {
@@ -233,13 +233,14 @@ std::string ValueInfo::str() const {
   return fmt::format("{}: {}{}", name, dtype.empty() ? "?" : dtype, rank_known ? "[" + sizes + "]" : "[?]");
 }
 
-ExportResult export_file(const std::string& model, const std::string& out, const ExportOptions& options) {
+namespace {
+
+/// `out` is what write_model takes: a path, or how to get memory.
+template <class Out>
+ExportResult export_to(const ModelSource& model, const Out& out, const ExportOptions& options) {
   return guarded([&] {
-    std::error_code ignored;
-    if (std::filesystem::equivalent(model, out, ignored))
-      throw Error(Code::BadOption, fmt::format("the output '{}' is the model itself", out));
     Stopwatch watch;
-    read::Opened opened = read::open_model(model);
+    read::Opened opened = driver::open_source(model);
     watch.lap("read");
     std::unique_ptr<Evaluated> evaluated = evaluate(*opened.program, options);
     if (evaluated->failed()) throw Error(evaluated->diagnostics);
@@ -269,8 +270,24 @@ ExportResult export_file(const std::string& model, const std::string& out, const
   });
 }
 
-CheckResult check_file(const std::string& model, const ExportOptions& options) {
-  read::Opened opened = guarded([&] { return read::open_model(model); });
+}  // namespace
+
+ExportResult export_file(const ModelSource& model, const std::string& out, const ExportOptions& options) {
+  guarded([&] {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(model.path, out, ignored))
+      throw Error(Code::BadOption, fmt::format("the output '{}' is the model itself", out));
+  });
+  return export_to(model, std::filesystem::path(out), options);
+}
+
+ExportResult export_bytes(const ModelSource& model, const std::function<std::byte*(uint64_t size)>& allocate,
+                          const ExportOptions& options) {
+  return export_to(model, allocate, options);
+}
+
+CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
+  read::Opened opened = guarded([&] { return driver::open_source(model); });
   CheckResult result;
   try {
     guarded([&] {
@@ -294,9 +311,9 @@ CheckResult check_file(const std::string& model, const ExportOptions& options) {
   return result;
 }
 
-InspectResult inspect_file(const std::string& model) {
+InspectResult inspect_file(const ModelSource& model) {
   return guarded([&] {
-    read::Opened opened = read::open_model(model);
+    read::Opened opened = driver::open_source(model);
     const program::Program& program = *opened.program;
     InspectResult result;
     result.kind = program.producer;

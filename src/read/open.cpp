@@ -33,9 +33,13 @@ bool is_torchscript(const Archive& archive) {
 
 Opened open_model(const std::string& path) {
   const auto file = archive::MappedFile::open(path);
-  if (!is_zip(file->bytes())) throw describe_foreign_file(file->bytes());
-  const Archive archive(file);
-  if (is_torchscript(archive)) return {Opened::Kind::TorchScript, read_torchscript(archive)};
+  return open_model(archive::Record{file->bytes(), file});
+}
+
+Opened open_model(const archive::Record& contents, const LiveTensors& live) {
+  if (!is_zip(contents.bytes)) throw describe_foreign_file(contents.bytes);
+  const Archive archive(contents);
+  if (is_torchscript(archive)) return {Opened::Kind::TorchScript, read_torchscript(archive, live)};
   if (is_exported(archive))
     throw Error(Code::UnsupportedVersion, "the file is a torch.export archive, and these are not read yet",
                 "save the model as TorchScript: torch.jit.trace(model, example).save(\"model.pt\")");

@@ -1,10 +1,12 @@
-// From a path to a Program: telling files apart by their contents.
+// From a path or bytes to a Program: telling files apart by their contents.
 #pragma once
 
 #include <memory>
 #include <string>
 
+#include "archive/zip.hpp"
 #include "program/program.hpp"
+#include "read/pickled_tensor.hpp"
 
 namespace lithify::read {
 
@@ -20,5 +22,9 @@ struct Opened {
 /// Reads the model in a file. The name of the file says nothing; its bytes do. A file of another kind is NotAModel,
 /// with a message that says what it is and a hint how to get a model file from it.
 Opened open_model(const std::string& path);
+
+/// The same of a file that is in memory. `live` has what tensors hold whose contents are not in it, by their names in
+/// the state dict.
+Opened open_model(const archive::Record& contents, const LiveTensors& live = {});
 
 }  // namespace lithify::read

@@ -111,6 +111,13 @@ void check_extent(const TensorView& view, int64_t elements, std::string_view nam
                 fmt::format("the tensor '{}' repeats {} stored elements over {} bytes", name, elements, count));
 }
 
+/// The live tensor, when it looks as the file says.
+TensorView live(const TensorView& tensor, const TensorView& described, std::string_view name) {
+  if (tensor.dtype != described.dtype || tensor.sizes != described.sizes)
+    throw bad_tensor(name, "in memory has another type or other sizes than in the file");
+  return tensor;
+}
+
 }  // namespace
 
 struct TensorReader::Named {
@@ -175,6 +182,10 @@ TensorView TensorReader::strided(Arguments args, std::optional<DType> dtype, con
 
   view.storage = storage(source.key, name);
   const auto present = static_cast<int64_t>(view.storage->bytes.size());
+  if (present == 0 && bytes > 0 && live_) {
+    if (const auto found = live_->find(std::string(name)); found != live_->end())
+      return live(found->second, view, name);
+  }
   if (present == 0 && bytes > 0)
     throw Error(Code::BadTensor, fmt::format("the contents of the tensor '{}' are not in the file", name),
                 "the model was saved without weights (on the 'meta' device); load them before saving it");

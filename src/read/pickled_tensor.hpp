@@ -14,6 +14,9 @@
 
 namespace lithify::read {
 
+/// Contents of tensors that the file has not, by the tensor's name: they are in the memory of who made the file.
+using LiveTensors = std::unordered_map<std::string, TensorView>;
+
 /// Reads the tensors of one pickle. Storages are records of one folder of the archive; views of one storage share it.
 class TensorReader {
  public:
@@ -24,11 +27,15 @@ class TensorReader {
 
   TensorReader(archive::Archive archive, std::string folder, Contents contents = Contents::Needed)
       : archive_(std::move(archive)), folder_(std::move(folder)), contents_(contents) {}
+  /// A tensor whose storage is empty has the contents of that name in `live`, which must outlive the reader.
+  TensorReader(archive::Archive archive, std::string folder, const LiveTensors& live)
+      : archive_(std::move(archive)), folder_(std::move(folder)), contents_(Contents::Needed), live_(&live) {}
 
   /// Whether `value` is the record of a call that makes a tensor.
   static bool is_tensor(const archive::PickleValue& value);
 
-  /// The tensor that such a call makes; the same value gives the same pointer. `name` is for messages. Throws BadTensor
+  /// The tensor that such a call makes; the same value gives the same pointer. `name` is for messages, and finds it
+  /// among live tensors. Throws BadTensor
   /// when the tensor reaches outside its storage or its contents are missing, UnsupportedType when it is quantized,
   /// sparse, or of an element type that is not read. Stored records are left to Archive::verify.
   std::shared_ptr<const TensorView> read(const archive::PickleValue& value, std::string_view name);
@@ -47,6 +54,7 @@ class TensorReader {
   archive::Archive archive_;
   std::string folder_;
   Contents contents_;
+  const LiveTensors* live_ = nullptr;
   std::unordered_map<std::string, std::shared_ptr<const Storage>> storages_;  // by key
   std::unordered_map<const archive::PickleNode*, std::shared_ptr<const TensorView>> tensors_;
 };

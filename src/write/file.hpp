@@ -1,32 +1,53 @@
-// Files that appear under their name only when they are whole.
+// Where a model is written to: files that appear under their name only when they are whole, and memory.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <span>
 #include <string>
 
 namespace lithify::write {
 
+class Output {
+ public:
+  virtual ~Output() = default;
+  /// False for a pipe or a device: writes then come in order and without gaps.
+  virtual bool seekable() const = 0;
+  /// Writes all bytes at the offset. Several threads may write to different places.
+  virtual void write(std::span<const std::byte> bytes, uint64_t offset) const = 0;
+};
+
+/// Memory of the output's size. What is not written stays as it is.
+class OutputBuffer : public Output {
+ public:
+  explicit OutputBuffer(std::span<std::byte> memory) : memory_(memory) {}
+  bool seekable() const override { return true; }
+  void write(std::span<const std::byte> bytes, uint64_t offset) const override {
+    if (!bytes.empty()) std::memcpy(memory_.subspan(offset, bytes.size()).data(), bytes.data(), bytes.size());
+  }
+
+ private:
+  std::span<std::byte> memory_;
+};
+
 /// An output file. Until `commit` it has no name, or a temporary one beside its own; without `commit` it leaves nothing
 /// behind. A symbolic link is followed. What exists and is no regular file is opened as it is and written to directly.
 /// All functions throw Error(CannotWrite) with the reason of the system.
-class OutputFile {
+class OutputFile : public Output {
  public:
   /// `size` bytes are reserved where the file system can do so, so that a full disk is noticed before the work.
   OutputFile(const std::filesystem::path& path, uint64_t size);
-  ~OutputFile();
+  ~OutputFile() override;
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// False for a pipe or a device: writes then come in order and without gaps, and `commit` cannot undo them.
-  bool seekable() const { return seekable_; }
-  /// Writes all bytes at the offset. Several threads may write to different places.
-  void write(std::span<const std::byte> bytes, uint64_t offset) const;
+  bool seekable() const override { return seekable_; }
+  void write(std::span<const std::byte> bytes, uint64_t offset) const override;
   /// Closes the file: after this everything that can fail about its contents has been reported.
   void close();
-  /// Gives the closed file its name.
+  /// Gives the closed file its name. What was written to a pipe or a device stays in any case.
   void commit();
 
  private:

@@ -98,4 +98,16 @@ WriteResult write_model(const onnx::Model& model, const fs::path& out, const Wri
   return result;
 }
 
+WriteResult write_model(const onnx::Model& model, const std::function<std::byte*(uint64_t size)>& allocate,
+                        const WriteOptions& options) {
+  if (options.external == External::Always)
+    throw Error(Code::BadOption, "external data has no place beside a model in memory", "write to a file");
+  const Encoded encoded = encode_within_limit(model, {}, External::Never);
+  const Plan plan = plan_of(encoded.message);
+  Progress progress(options.progress, plan.bytes());
+  plan.run(OutputBuffer({allocate(plan.size()), plan.size()}), progress);
+  progress.tell();
+  return {.bytes = plan.size(), .weight_bytes = encoded.message.weight_bytes(), .external_file = {}};
+}
+
 }  // namespace lithify::write

@@ -36,4 +36,9 @@ struct WriteResult {
 /// Throws Error: CannotWrite with the reason of the system, TooLarge, UnsupportedType.
 WriteResult write_model(const onnx::Model& model, const std::filesystem::path& out, const WriteOptions& options = {});
 
+/// Writes the model to memory of which `allocate` returns as many bytes as it is asked for, once. There is no place for
+/// external data: a model that needs it is TooLarge.
+WriteResult write_model(const onnx::Model& model, const std::function<std::byte*(uint64_t size)>& allocate,
+                        const WriteOptions& options = {});
+
 }  // namespace lithify::write

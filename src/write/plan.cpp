@@ -112,7 +112,7 @@ std::vector<size_t> Plan::jobs() const {
 /// Writes parts in order, small ones together.
 class Plan::Worker {
  public:
-  explicit Worker(const OutputFile& file) : file_(file), buffer_(std::make_unique<std::byte[]>(buffer_bytes)) {}
+  explicit Worker(const Output& out) : out_(out), buffer_(std::make_unique<std::byte[]>(buffer_bytes)) {}
 
   void write(std::span<const Part> parts) {
     for (const Part& part : parts) {
@@ -134,7 +134,7 @@ class Plan::Worker {
   void put(std::span<const std::byte> bytes) {
     if (bytes.size() >= direct_bytes) {
       flush();
-      file_.write(bytes, offset_);
+      out_.write(bytes, offset_);
       offset_ += bytes.size();
     } else {
       std::memcpy(room(bytes.size()), bytes.data(), bytes.size());
@@ -168,24 +168,24 @@ class Plan::Worker {
   }
 
   void flush() {
-    file_.write({buffer_.get(), buffered_}, offset_);
+    out_.write({buffer_.get(), buffered_}, offset_);
     offset_ += buffered_;
     buffered_ = 0;
   }
 
-  const OutputFile& file_;
+  const Output& out_;
   std::unique_ptr<std::byte[]> buffer_;
   size_t buffered_ = 0;
-  uint64_t offset_ = 0;  ///< in the file, of the buffer's first byte
+  uint64_t offset_ = 0;  ///< in the output, of the buffer's first byte
 };
 
-void Plan::run(const OutputFile& file, Progress& progress) const {
+void Plan::run(const Output& out, Progress& progress) const {
   const std::vector<size_t> begins = jobs();
   std::atomic<size_t> next{0};
   std::atomic<bool> stop{false};
   const auto work = [&](bool calling_thread) {
     try {
-      Worker worker(file);
+      Worker worker(out);
       for (size_t job = next++; job + 1 < begins.size() && !stop; job = next++) {
         const std::span parts = std::span(parts_).subspan(begins[job], begins[job + 1] - begins[job]);
         worker.write(parts);
@@ -200,7 +200,7 @@ void Plan::run(const OutputFile& file, Progress& progress) const {
 
   // Deferred when no thread is to be had: nothing is left to do then. The future waits for its thread in any case.
   std::future<void> second;
-  if (file.seekable() && bytes_ >= parallel_bytes && std::thread::hardware_concurrency() > 1)
+  if (out.seekable() && bytes_ >= parallel_bytes && std::thread::hardware_concurrency() > 1)
     second = std::async(std::launch::async | std::launch::deferred, work, false);
   work(true);
   if (second.valid()) second.get();

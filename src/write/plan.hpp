@@ -43,7 +43,7 @@ class Plan {
   uint64_t bytes() const { return bytes_; }
 
   /// Writes everything, with a second thread when there is much. Memory is bounded by buffers of a fixed size.
-  void run(const OutputFile& file, Progress& progress) const;
+  void run(const Output& out, Progress& progress) const;
 
  private:
   /// A view that is not contiguous, or whose rows are multiplied as they are written.

@@ -142,6 +142,26 @@ TEST_CASE("weights are views of the file") {
   CHECK(element == 4);
 }
 
+TEST_CASE("contents that the file has not come from live tensors of the same name") {
+  Model model(floats(0, {2, 3}, {3, 1}));
+  model.records["data/0"].clear();
+  CHECK(code_of_reading(model) == Code::BadTensor);
+  const float values[6] = {0, 1, 2, 3, 4, 5};
+  const TensorView live{
+      DType::Float, {2, 3}, {1, 2}, 0, std::make_shared<Storage>(Storage{std::as_bytes(std::span(values)), nullptr})};
+  const auto read_with = [&](const read::LiveTensors& tensors) {
+    return read::open_model(record_of(model.bytes()), tensors).program;
+  };
+  const auto program = read_with({{"w", live}});
+  const TensorView& w = *program->root->attribute("w")->tensor;
+  CHECK(w.strides == live.strides);
+  CHECK(static_cast<const void*>(w.element(0)) == values);
+  CHECK(code_of([&] { read_with({{"v", live}}); }) == Code::BadTensor);
+  TensorView other = live;
+  other.dtype = DType::Int32;
+  CHECK(code_of([&] { read_with({{"w", other}}); }) == Code::BadTensor);
+}
+
 TEST_CASE("what is one value in the file is one value in the program") {
   const std::string tensor = pickle::tensor("j" + le(7, 4), 0, {1}, {1});
   const std::string storage = pickle::storage("FloatStorage", "0", 6) + "r" + le(7, 4);

@@ -379,6 +379,20 @@ TEST_CASE("large weights are written by several threads, the same each time") {
   CHECK(dir.files() == 2);
 }
 
+TEST_CASE("a model in memory has the bytes of the file") {
+  TempDir dir;
+  LargeFixture f;
+  std::string memory;
+  const auto allocate = [&](uint64_t size) {
+    memory.resize(size);
+    return reinterpret_cast<std::byte*>(memory.data());
+  };
+  const auto result = write_model(f.model, allocate);
+  CHECK(result.bytes == memory.size());
+  CHECK(memory == f.write(dir / "m.onnx"));
+  CHECK(code_thrown([&] { write_model(f.model, allocate, {.external = External::Always}); }) == Code::BadOption);
+}
+
 TEST_CASE("a scaled weight larger than a job keeps its rows") {
   TempDir dir;
   Fixture f;

@@ -54,9 +54,9 @@ void parse_code(const Archive& archive, Program& program) {
   }
 }
 
-std::shared_ptr<program::Object> read_root(const Archive& archive, const Program& program) {
+std::shared_ptr<program::Object> read_root(const Archive& archive, const Program& program, const LiveTensors& live) {
   const Pickle pickle(archive.read("data.pkl"));
-  DataReader reader(program, TensorReader(archive, "data"));
+  DataReader reader(program, TensorReader(archive, "data", live));
   const Data root = reader.read(pickle.root(), "");
   if (root.kind != Data::Kind::Object) throw Error(Code::BadPickle, "the record 'data.pkl' does not hold a module");
   return root.object;
@@ -94,7 +94,7 @@ std::optional<std::vector<program::SampleInput>> read_samples(const Archive& arc
 
 }  // namespace
 
-std::unique_ptr<Program> read_torchscript(const Archive& archive) {
+std::unique_ptr<Program> read_torchscript(const Archive& archive, const LiveTensors& live) {
   auto program = std::make_unique<Program>();
   program->producer = "TorchScript";
   program->file_version = read_version(archive);
@@ -105,7 +105,7 @@ std::unique_ptr<Program> read_torchscript(const Archive& archive) {
     archive.verify(archive.entries_under("constants/"));
   });
   parse_code(archive, *program);
-  program->root = read_root(archive, *program);
+  program->root = read_root(archive, *program, live);
   program->constants = read_constants(archive, *program);
   program->samples = read_samples(archive, *program);
   checksums.get();
