@@ -28,11 +28,21 @@ Value store(Call& c, const TensorPtr& into, Value result) {
   return into;
 }
 
+// A tensor, or the tensors of a list, without the memory that they share.
+Value copied(Call& c, const Value& result) {
+  if (result.is_tensor()) return c.as_tensor(result);
+  std::vector<Value> items;
+  for (const Value& item : result.items()) items.push_back(copied(c, item));
+  return Value::list(std::move(items));
+}
+
 bool takes_self(const Schema& s) {
   return !s.arguments.empty() && s.arguments[0].name == "self" && s.arguments[0].kind == SchemaArgument::Kind::Tensor &&
-         !s.arguments[0].list && s.returns.size() == 1 && s.returns[0].starts_with("Tensor") &&
-         !s.returns[0].ends_with("[]");
+         !s.arguments[0].list && s.returns.size() == 1 && s.returns[0].starts_with("Tensor");
 }
+
+bool is_view(const Schema& s) { return takes_self(s) && s.returns[0].starts_with("Tensor(a)"); }
+bool gives_tensor(const Schema& s) { return takes_self(s) && !s.returns[0].ends_with("[]"); }
 
 }  // namespace
 
@@ -49,7 +59,13 @@ void Registry::insert(Rule rule) {
 void Registry::add(std::string_view schema, RuleFunction rule, int since) {
   Schema s = Schema::parse(schema);
   insert({s, since, rule, false});
-  if (!takes_self(s) || s.name.ends_with("_") || s.arguments[0].mutated) return;
+  if (s.name.ends_with("_") || !takes_self(s) || s.arguments[0].mutated) return;
+  if (is_view(s)) {
+    Schema copy = s;
+    copy.name += "_copy";
+    insert({copy, since, [rule](Call& c) { return copied(c, rule(c)); }, true});
+  }
+  if (!gives_tensor(s)) return;
   Schema in_place = s;
   in_place.name += "_";
   insert({in_place, since, [rule](Call& c) { return store(c, c.tensor_ref("self"), rule(c)); }, true});

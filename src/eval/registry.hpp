@@ -18,7 +18,7 @@ struct Rule {
   Schema schema;
   int since = 0;  ///< first opset in which the rule can be used
   RuleFunction run;
-  bool derived = false;  ///< op_ and .out forms, made from the plain rule
+  bool derived = false;  ///< op_, .out and op_copy forms, made from the plain rule
 };
 
 /// What a unary or binary operator does with types before it computes.
@@ -31,7 +31,8 @@ enum class Promote {
 class Registry {
  public:
   /// Adds a rule. For a schema whose first argument is a tensor "self", the in-place form `op_` (result cast to the
-  /// type of self and written to it) and the `.out` form follow, unless they are registered themselves.
+  /// type of self and written to it) and the `.out` form follow, unless they are registered themselves; from a view of
+  /// "self", `op_copy` follows.
   void add(std::string_view schema, RuleFunction rule, int since = 0);
   /// One ONNX operator on "self".
   void unary(std::string_view schema, std::string_view onnx_op, Promote promote, int since = 0);

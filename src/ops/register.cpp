@@ -11,6 +11,7 @@ void register_all(eval::Registry& ops) {
   register_index(ops);
   register_join(ops);
   register_linear(ops);
+  register_loss(ops);
   register_norm(ops);
   register_pointwise(ops);
   register_pool(ops);

@@ -18,6 +18,7 @@ void register_creation(eval::Registry& ops);
 void register_index(eval::Registry& ops);
 void register_join(eval::Registry& ops);
 void register_linear(eval::Registry& ops);
+void register_loss(eval::Registry& ops);
 void register_norm(eval::Registry& ops);
 void register_pointwise(eval::Registry& ops);
 void register_pool(eval::Registry& ops);

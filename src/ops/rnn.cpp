@@ -1,6 +1,10 @@
 // Recurrent layers: one ONNX node per layer, both directions in it. Weights are reordered as views of the file.
+//
+// A packed sequence is padded again for the node, which is told where each sequence ends. Where it was packed by the
+// model, the tensor from before is taken, and the packing leaves nothing behind.
 #include <fmt/format.h>
 
+#include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::ops {
@@ -62,11 +66,116 @@ bool is_zero(const onnx::Value* v) {
   return true;
 }
 
+// ---- packed sequences ---------------------------------------------------------------------------------------------
+
+/// The sequences of a batch, the longest first.
+struct Packing {
+  onnx::Value* lengths;  // int64 [batch]
+  onnx::Value* inside;   // bool [steps, batch]: whether a sequence has that step
+
+  Dim steps() const { return inside->shape[0]; }
+  Dim batch() const { return inside->shape[1]; }
+};
+
+Packing packing(onnx::Builder& b, onnx::Value* lengths, Dim steps) {
+  return {lengths, b.op("Less", {b.reshape(arange(b, steps), {steps, b.dim(1)}), lengths})};
+}
+
+// How many sequences have each step, or how many steps each sequence has.
+onnx::Value* count(onnx::Builder& b, onnx::Value* inside, int64_t axis) {
+  return b.reduce("ReduceSum", b.cast(inside, DType::Int64), {axis}, false);
+}
+
+// The first input of the node that makes a value, if it is one of that operator.
+onnx::Value* input_of(const onnx::Value* v, std::string_view op) {
+  return v && v->producer && v->producer->op_type == op ? v->producer->inputs[0] : nullptr;
+}
+
+Packing packing_of(onnx::Builder& b, onnx::Value* batch_sizes) {
+  Dim steps = batch_sizes->shape.at(0);
+  if (onnx::Value* inside = input_of(input_of(batch_sizes, "ReduceSum"), "Cast"); input_of(inside, "Less")) {
+    onnx::Value* lengths = inside->producer->inputs[1];
+    if (lengths->rank() == 1 && lengths->dtype == DType::Int64) {
+      Packing p = packing(b, lengths, steps);
+      if (count(b, p.inside, 1) == batch_sizes) return p;
+    }
+  }
+  Dim batch = b.symbol_of(b.select(batch_sizes, 0, b.dim(0)), "sequences", 1);
+  onnx::Value* inside = b.op("Less", {arange(b, batch), b.unsqueeze(batch_sizes, {1})});
+  return {count(b, inside, 0), inside};
+}
+
+Shape followed_by(Shape first, const Shape& of, size_t from) {
+  first.insert(first.end(), of.begin() + static_cast<std::ptrdiff_t>(from), of.end());
+  return first;
+}
+
+onnx::Value* flat(onnx::Builder& b, onnx::Value* inside) { return b.reshape(inside, {b.numel(inside->shape)}); }
+
+// [steps, batch, ...] to the elements of all sequences, step by step.
+onnx::Value* packed(onnx::Builder& b, onnx::Value* x, const Packing& p) {
+  onnx::Value* rows = b.reshape(x, followed_by({b.numel(p.inside->shape)}, x->shape, 2));
+  return b.op("Compress", {rows, flat(b, p.inside)}, {{"axis", int64_t{0}}});
+}
+
+// The inverse; what comes after the end of a sequence is left open.
+onnx::Value* unpacked(onnx::Builder& b, onnx::Value* data, const Packing& p) {
+  Shape shape = followed_by(p.inside->shape, data->shape, 1);
+  onnx::Value* rows = input_of(data, "Compress");
+  if (rows && data->producer->inputs[1] == flat(b, p.inside) && data->producer->int_attribute("axis", -1) == 0)
+    return b.reshape(rows, shape);
+  onnx::Value* position = b.op("CumSum", {b.cast(flat(b, p.inside), DType::Int64), b.scalar_int(DType::Int64, 0)});
+  return b.gather(data, b.reshape(b.sub(position, b.scalar_int(DType::Int64, 1)), p.inside->shape), 0);
+}
+
+// Whether a value is what a recurrent node gives, which is 0 after the end of each sequence.
+bool ends_in_zeros(const onnx::Value* v) {
+  while (v->producer) {
+    std::string_view op = v->producer->op_type;
+    if (op == "LSTM" || op == "GRU" || op == "RNN") return v->output_index == 0 && v->producer->inputs[4];
+    if (op != "Reshape" && op != "Transpose" && op != "Squeeze") return false;
+    v = v->producer->inputs[0];
+  }
+  return false;
+}
+
+Value pack(Call& c) {
+  onnx::Builder& b = c.onnx;
+  onnx::Value *x = c.tensor("input"), *lengths = b.cast(c.tensor("lengths"), DType::Int64);
+  if (c.flag("batch_first")) x = b.swap_dims(x, 0, 1);
+  Dim steps = b.symbol_of(b.select(lengths, 0, b.dim(0)), "steps", 1);
+  Packing p = packing(b, lengths, steps);
+  return Value::tuple({packed(b, b.slice(x, 0, b.dim(0), steps), p), count(b, p.inside, 1)});
+}
+
+Value pad(Call& c) {
+  onnx::Builder& b = c.onnx;
+  Packing p = packing_of(b, c.tensor("batch_sizes"));
+  onnx::Value* x = unpacked(b, c.tensor("data"), p);
+  onnx::Value* fill = c.number("padding_value", x->dtype);
+  if (!ends_in_zeros(x) || known_number(c, "padding_value") != 0) {
+    Shape shape = p.inside->shape;
+    shape.resize(x->rank(), b.dim(1));
+    x = b.where(b.reshape(p.inside, shape), x, fill);
+  }
+  Dim length = c.size("total_length");
+  if (length != p.steps() && length.upper().value_or(1) > 0) {
+    std::vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
+    pads[0].second = b.sym.sub(length, p.steps());
+    x = b.pad(x, pads, "constant", fill);
+    x->shape[0] = length;
+  }
+  return Value::tuple({c.flag("batch_first") ? b.swap_dims(x, 0, 1) : x, p.lengths});
+}
+
+// ---- layers -------------------------------------------------------------------------------------------------------
+
 struct Layers {
   bool biases;
   int64_t layers;
   bool bidirectional;
   bool batch_first;
+  onnx::Value* lengths = nullptr;  // of the sequences, where they differ
 };
 
 /// [layers * directions, batch, hidden] for one layer; nullptr stands for zeros, which ONNX starts from.
@@ -104,7 +213,7 @@ Value recurrent(Call& c, onnx::Value* x, std::vector<onnx::Value*> states, const
       if (how.biases) bias.push_back({p[2], p[3]});
     }
     onnx::Inputs inputs{x, stacked(b, w, cell), stacked(b, r, cell), how.biases ? stacked(b, bias, cell) : nullptr,
-                        nullptr};
+                        how.lengths ? b.cast(how.lengths, DType::Int32) : nullptr};
     for (onnx::Value* s : states) inputs.push_back(initial(b, s, layer, directions));
     onnx::Attributes attributes;
     if (!cell.activation.empty())
@@ -139,12 +248,26 @@ Value recurrent(Call& c, onnx::Value* x, std::vector<onnx::Value*> states, const
   return Value::tuple(std::move(results));
 }
 
+// The initial states.
+std::vector<onnx::Value*> states_of(Call& c) {
+  if (c.flag("train") && c.real("dropout") != 0 && c.integer("num_layers") > 1)
+    c.unsupported("dropout in training mode");
+  return c.schema.name == "aten::lstm" ? c.tensors("hx") : std::vector<onnx::Value*>{c.tensor("hx")};
+}
+
 Value recurrent_input(Call& c) {
-  if (c.flag("train") && c.real("dropout") != 0) c.unsupported("dropout in training mode");
-  bool lstm = c.schema.name == "aten::lstm";
-  std::vector<onnx::Value*> states = lstm ? c.tensors("hx") : std::vector<onnx::Value*>{c.tensor("hx")};
-  return recurrent(c, c.tensor("input"), states, c.tensors("params"),
+  return recurrent(c, c.tensor("input"), states_of(c), c.tensors("params"),
                    {c.flag("has_biases"), c.integer("num_layers"), c.flag("bidirectional"), c.flag("batch_first")});
+}
+
+Value recurrent_packed(Call& c) {
+  onnx::Builder& b = c.onnx;
+  Packing p = packing_of(b, c.tensor("batch_sizes"));
+  Value padded = recurrent(c, unpacked(b, c.tensor("data"), p), states_of(c), c.tensors("params"),
+                           {c.flag("has_biases"), c.integer("num_layers"), c.flag("bidirectional"), false, p.lengths});
+  std::vector<Value> results = padded.items();
+  results[0] = packed(b, c.as_tensor(results[0]), p);
+  return Value::tuple(std::move(results));
 }
 
 onnx::Value* projected(Call& c, onnx::Value* x, const char* weight, const char* bias) {
@@ -179,11 +302,22 @@ Value gru_cell(Call& c) {
 
 void register_rnn(Registry& ops) {
   std::string common =
-      "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool "
-      "batch_first) -> ";
-  ops.add("aten::lstm.input(Tensor input, Tensor[] hx, " + common + "(Tensor, Tensor, Tensor)", recurrent_input);
-  for (const char* name : {"aten::gru", "aten::rnn_tanh", "aten::rnn_relu"})
-    ops.add(fmt::format("{}.input(Tensor input, Tensor hx, {}(Tensor, Tensor)", name, common), recurrent_input);
+      "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional";
+  for (auto [name, states, results] :
+       std::initializer_list<std::array<std::string_view, 3>>{{"aten::lstm", "Tensor[] hx", "(Tensor, Tensor, Tensor)"},
+                                                              {"aten::gru", "Tensor hx", "(Tensor, Tensor)"},
+                                                              {"aten::rnn_tanh", "Tensor hx", "(Tensor, Tensor)"},
+                                                              {"aten::rnn_relu", "Tensor hx", "(Tensor, Tensor)"}}) {
+    ops.add(fmt::format("{}.input(Tensor input, {}, {}, bool batch_first) -> {}", name, states, common, results),
+            recurrent_input);
+    ops.add(fmt::format("{}.data(Tensor data, Tensor batch_sizes, {}, {}) -> {}", name, states, common, results),
+            recurrent_packed);
+  }
+  ops.add("aten::_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)", pack);
+  ops.add(
+      "aten::_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, "
+      "int total_length) -> (Tensor, Tensor)",
+      pad);
   std::string weights = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> ";
   ops.add("aten::lstm_cell(Tensor input, Tensor[] hx, " + weights + "(Tensor, Tensor)", lstm_cell);
   ops.add("aten::gru_cell(Tensor input, Tensor hx, " + weights + "Tensor", gru_cell);

@@ -2,8 +2,9 @@
 
 import torch
 from torch import nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from tests.cases import B, S, case, f16, f64, x
+from tests.cases import B, S, case, f16, f64, i64, x
 
 # ---- layers without and with an initial state
 for kind in (nn.RNN, nn.LSTM, nn.GRU):
@@ -47,6 +48,64 @@ case(nn.LSTM(4, 1), x[S, B, 4])
 case(nn.LSTM(1, 1, batch_first=True), x[B, S, 1])
 case(nn.LSTM(4, 6).double(), f64[S, B, 4], reference="ONNX Runtime has no LSTM of float64")
 case(nn.LSTM(4, 6, proj_size=3), x[S, B, 4], xfail="an LSTM with projections")
+
+
+# ---- packed sequences: lengths as an input and as constants, sorted or not
+class Packed(nn.Module):
+    """A recurrent layer on sequences of different lengths."""
+
+    def __init__(self, rnn: nn.Module, *, enforce_sorted: bool = True, total: bool = False, value: float = 0.0) -> None:
+        super().__init__()
+        self.rnn, self.enforce_sorted, self.total, self.value = rnn, enforce_sorted, total, value
+
+    def extra_repr(self) -> str:
+        return f"{self.enforce_sorted}, {self.total}, {self.value}"
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor, *states: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        first = self.rnn.batch_first
+        packed = pack_padded_sequence(x, lengths, first, self.enforce_sorted)
+        hx = None if not states else states[0] if len(states) == 1 else states
+        out, last = self.rnn(packed, hx)
+        total = x.size(1 if first else 0) if self.total else None
+        padded, ends = pad_packed_sequence(out, first, self.value, total)
+        return (padded, ends, *(last if isinstance(last, tuple) else (last,)))
+
+
+falling = i64(values=(5, 3, 3, 2, 1))
+mixed = i64(values=(2, 5, 1, 4))
+for kind in (nn.RNN, nn.LSTM, nn.GRU):
+    for layers, both, bias, first in (
+        (1, False, True, True),
+        (1, True, True, False),
+        (2, False, False, True),
+        (2, True, True, True),
+    ):
+        net = kind(4, 6, num_layers=layers, bidirectional=both, bias=bias, batch_first=first)
+        sizes = (B, S >= 5, 4) if first else (S >= 5, B, 4)
+        n = layers * (2 if both else 1)
+        states = [x[n, B, 6]] * (2 if kind is nn.LSTM else 1)
+        case(Packed(net), x[sizes], falling[B])
+        case(Packed(net, enforce_sorted=False), x[sizes], mixed[B], *states)
+    case(Packed(kind(4, 6), enforce_sorted=False), x[6, 4, 4], torch.tensor([2, 5, 1, 4]))
+lstm = nn.LSTM(4, 6, batch_first=True)
+case(Packed(nn.RNN(4, 6, nonlinearity="relu")), x[S >= 5, B, 4], falling[B])
+case(Packed(lstm), x[3, S >= 5, 4], torch.tensor([5, 3, 2]))
+case(Packed(lstm, total=True), x[B, S >= 5, 4], falling[B])
+case(Packed(lstm, total=True, value=-1.5), x[B, S >= 5, 4], falling[B])
+case(Packed(lstm, value=2.5, enforce_sorted=False), x[B, S >= 5, 4], mixed[B])
+
+
+def between(x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Something happens to the packed elements; and they are a result."""
+    packed = pack_padded_sequence(x, lengths, True)
+    data, sizes = torch.relu(packed.data) + 1, packed.batch_sizes
+    padded, ends = pad_packed_sequence(PackedSequence(data, sizes), True)
+    return padded, ends, data
+
+
+case(between, x[B, S >= 5, 4], falling[B])
+case(lambda a, n: pad_packed_sequence(pack_padded_sequence(a, n, True), True), x[B, S >= 5, 4, 2], falling[B])
+case(lambda a, n: torch.ops.aten._pad_packed_sequence(a, n, False, 0.0, 7)[0], x[9, 4], i64(values=(4, 3, 1, 1))[4])
 
 # ---- cells
 for cell in (nn.RNNCell(4, 6), nn.RNNCell(4, 6, nonlinearity="relu", bias=False), nn.GRUCell(4, 6), nn.GRUCell(4, 6, bias=False)):

@@ -651,6 +651,11 @@ void register_shape(eval::Registry& ops) {
   ops.add("aten::meshgrid(Tensor[] tensors) -> Tensor[]", [](Call& c) { return meshgrid(c, false); });
   ops.add("aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]",
           [](Call& c) { return meshgrid(c, c.text("indexing") == "xy"); });
+  ops.add("aten::broadcast_shapes(int[] a, int[] b) -> int[]", [](Call& c) -> Value {
+    std::vector<Value> sizes;
+    for (Dim d : c.onnx.broadcast(c.sizes("a"), c.sizes("b"))) sizes.push_back(d);
+    return Value::list(std::move(sizes));
+  });
   ops.add("aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", broadcast_tensors);
 
   // ---- parts
@@ -684,8 +689,6 @@ void register_shape(eval::Registry& ops) {
   }
   ops.add("aten::narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)",
           [](Call& c) { return narrow(c, c.size("start")); });
-  ops.add("aten::narrow_copy(Tensor self, int dim, int start, int length) -> Tensor",
-          [](Call& c) -> Value { return c.as_tensor(narrow(c, c.size("start"))); });
   ops.add("aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, int length) -> Tensor(a)",
           [](Call& c) { return narrow(c, c.onnx.symbol_of(c.tensor("start"), "start")); });
   ops.add("aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", unfold);

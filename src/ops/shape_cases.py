@@ -239,3 +239,27 @@ case(lambda x: (x.reshape(-1).mul_(2), x)[1], x[B, 6])
 case(lambda x: (x.t().reshape(-1).mul_(2), x)[1], x[B >= 2, 6])
 case(lambda x: (x.flatten(1)[:, 2:4].mul_(2), x)[1], x[B, 3, 4])
 case(lambda x: (x.expand(2, -1).mul_(2), x)[1], x[1, 4], xfail="PyTorch refuses to write to an expanded tensor")
+
+# ---- copies of views
+for name, arguments in {
+    "alias_copy": (),
+    "detach_copy": (),
+    "t_copy": (),
+    "view_copy": ([-1, 2],),
+    "permute_copy": ((1, 0),),
+    "transpose_copy": (0, 1),
+    "unsqueeze_copy": (-1,),
+    "diagonal_copy": (),
+    "expand_copy": ((3, -1, 4),),
+    "select_copy": (1, -1),
+    "slice_copy": (1, 1, 3),
+    "narrow_copy": (1, 1, 2),
+    "unfold_copy": (1, 2, 1),
+    "unbind_copy": (1,),
+    "split_copy": (3, 1),
+    "split_with_sizes_copy": ([1, 3], 1),
+}.items():
+    case(getattr(torch.ops.aten, name), x[B, 4], *arguments)
+case(torch.ops.aten.squeeze_copy, x[B >= 2, 1, 4])
+case(lambda a: (torch.ops.aten.select_copy(a, 1, 0).mul_(2), a), x[B, 4])
+case(lambda a, b: torch.zeros(torch.broadcast_shapes(a.shape, b.shape)), x[B, 1], x[5])
