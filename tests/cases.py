@@ -20,7 +20,7 @@ strings, lists, dtypes, and tensors (these become buffers). A lambda may use nam
 line runs, so a loop over literals makes one case a turn.
 
 Input specs: an element type, indexed by sizes.
-    x[B, 16]                    float32 from the normal distribution (x is f32); also f16 bf16 f64 i64 i32 i16 i8 u8 boolean
+    x[B, 16]                    float32 from the normal distribution (x is f32); f16 bf16 f64 i64 i32 i16 i8 u8 boolean c64 c128
     x[()], x[0, 3]              a 0-d tensor, an empty one
     x(0.1, 2.0)[B, 16]          uniform in [0.1, 2.0); whole numbers likewise: i64(0, 10)[B, 4]
     x(values=(nan, -inf, 0))[6] these values, over and over
@@ -110,9 +110,9 @@ class ElementType:
     dtype: torch.dtype
     low: float | None = None
     high: float | None = None
-    values: tuple[float, ...] = ()
+    values: tuple[complex, ...] = ()
 
-    def __call__(self, low: float | None = None, high: float | None = None, *, values: Sequence[float] = ()) -> ElementType:
+    def __call__(self, low: float | None = None, high: float | None = None, *, values: Sequence[complex] = ()) -> ElementType:
         return replace(self, low=low, high=high, values=tuple(values))
 
     def __getitem__(self, shape: int | Dim | tuple[int | Dim, ...]) -> Spec:
@@ -149,6 +149,8 @@ i16 = ElementType("i16", torch.int16)
 i8 = ElementType("i8", torch.int8)
 u8 = ElementType("u8", torch.uint8)
 boolean = ElementType("bool", torch.bool)
+c64 = ElementType("c64", torch.complex64)
+c128 = ElementType("c128", torch.complex128)
 floats = f32 | f64 | f16
 ints = i64 | i32
 numbers = floats | ints
@@ -173,6 +175,8 @@ class Spec:
         count = math.prod(sizes)
         if t.values:
             return torch.tensor(list(itertools.islice(itertools.cycle(t.values), count)), dtype=t.dtype).reshape(sizes)
+        if t.dtype.is_complex:
+            return torch.randn(sizes, generator=generator, dtype=t.dtype)
         if t.dtype.is_floating_point:
             if t.low is None or t.high is None:
                 return torch.randn(sizes, generator=generator).to(t.dtype)

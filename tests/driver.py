@@ -132,7 +132,7 @@ class Session:
     def run(self, *inputs: torch.Tensor) -> list[torch.Tensor]:
         if len(inputs) != len(self.names):
             raise Mismatch(f"the graph has inputs {self.names}, the model takes {len(inputs)}")
-        feed = dict(zip(self.names, inputs, strict=False))
+        feed = dict(zip(self.names, map(real, inputs), strict=False))
         try:
             if self.evaluator is not None:
                 arrays = self.evaluator.run(None, {n: t.numpy() for n, t in feed.items()})
@@ -170,6 +170,7 @@ def compare(
     """The same number of tensors, of the same element types and shapes, with close values (NaN is equal to NaN)."""
     if len(got) != len(expected):
         raise Mismatch(f"{len(got)} outputs, eager PyTorch has {len(expected)}")
+    expected = [real(e) for e in expected]
     for i, (g, e) in enumerate(zip(got, expected, strict=True)):
         if g.dtype != e.dtype:
             raise Mismatch(f"output {i} is {g.dtype}, eager PyTorch has {e.dtype}")
@@ -198,6 +199,11 @@ def flat(value: Any) -> list[torch.Tensor]:
     if value is None:
         return []
     return [torch.tensor(value)]
+
+
+def real(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor as the exported model has it: complex numbers are their two parts along a last axis."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def _few(tensor: torch.Tensor) -> str:

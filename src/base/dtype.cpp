@@ -70,6 +70,22 @@ std::optional<DType> dtype_of_torch(int64_t number) {
 int64_t torch_number(DType t) { return row(t).torch; }
 bool is_float(DType t) { return row(t).kind == Kind::Float; }
 bool is_complex(DType t) { return row(t).kind == Kind::Complex; }
+DType part_type(DType t) {
+  switch (t) {
+    case DType::ComplexHalf:
+      return DType::Half;
+    case DType::ComplexFloat:
+      return DType::Float;
+    case DType::ComplexDouble:
+      return DType::Double;
+    default:
+      return t;
+  }
+}
+DType complex_type(DType t) {
+  if (is_complex(t)) return t;
+  return t == DType::Half ? DType::ComplexHalf : t == DType::Double ? DType::ComplexDouble : DType::ComplexFloat;
+}
 bool is_integer(DType t) { return row(t).kind == Kind::Signed || row(t).kind == Kind::Unsigned; }
 bool is_unsigned(DType t) { return row(t).kind == Kind::Unsigned; }
 

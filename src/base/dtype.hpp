@@ -50,6 +50,10 @@ int64_t torch_number(DType t);
 
 bool is_float(DType t);  ///< floating point, not complex
 bool is_complex(DType t);
+/// The type of the parts of a complex type; any other type is its own.
+DType part_type(DType t);
+/// The complex type whose parts have this floating type; complex64 for all that is not floating.
+DType complex_type(DType t);
 bool is_integer(DType t);  ///< signed or unsigned, not bool
 bool is_unsigned(DType t);
 

@@ -144,6 +144,23 @@ void name_outputs(const ExportOptions& options, const onnx::Graph& graph,
   }
 }
 
+// Complex outputs leave the model as real numbers, which the user must know.
+void split_complex(onnx::Builder& b, std::vector<std::pair<std::string, onnx::Value*>>& outputs,
+                   std::vector<Diagnostic>& diagnostics) {
+  for (auto& [name, value] : outputs) {
+    if (!is_complex(value->dtype)) continue;
+    diagnostics.push_back({Code::UnsupportedType,
+                           Severity::Warning,
+                           fmt::format("the output '{}' is {}: the model gives its real and imaginary parts as {}, "
+                                       "along a last axis of 2",
+                                       name, name_of(value->dtype), name_of(part_type(value->dtype))),
+                           {},
+                           "",
+                           name});
+    value = b.pairs(value);
+  }
+}
+
 // Every name in dynamic_axes is that of an input or output; an output's axis that cannot change is worth a warning.
 void check_dynamic(const ExportOptions& options, const onnx::Graph& graph, std::vector<Diagnostic>& diagnostics,
                    const std::vector<driver::TensorInput>& inputs) {
@@ -192,6 +209,7 @@ std::unique_ptr<Evaluated> evaluate(const program::Program& program, const Expor
   collect_outputs(builder, result, "", outputs);
   if (outputs.empty()) throw Error(Code::UnsupportedType, "the model returns no tensor");
   name_outputs(options, *out->model.graph, outputs);
+  split_complex(builder, outputs, out->diagnostics);
   builder.finish(outputs);
   check_dynamic(options, *out->model.graph, out->diagnostics, driver::find_inputs(program, options));
   return out;

@@ -55,6 +55,7 @@ onnx::Value* Call::as_tensor(const Value& v) {
   if (v.is_int()) return onnx.symbolic(v.integer());
   if (auto* d = v.get_if<double>()) return onnx.scalar(DType::Float, *d);
   if (auto* b = v.get_if<bool>()) return onnx.scalar_int(DType::Bool, *b);
+  if (v.is<std::complex<double>>()) return as_tensor(v, DType::ComplexFloat);
   throw Error(Code::TypeMismatch,
               fmt::format("{}: a {} stands where a tensor is needed", schema.full_name(), v.kind_name()));
 }
@@ -62,6 +63,10 @@ onnx::Value* Call::as_tensor(const Value& v) {
 onnx::Value* Call::as_tensor(const Value& v, DType dtype) {
   if (auto* d = v.get_if<double>()) return onnx.scalar(dtype, *d);
   if (v.is_int() && v.integer().is_constant()) return onnx.scalar_int(dtype, *v.integer().constant());
+  if (auto* z = v.get_if<std::complex<double>>()) {
+    DType part = part_type(complex_type(dtype));
+    return onnx.cast(onnx.complex(onnx.scalar(part, z->real()), onnx.scalar(part, z->imag())), dtype);
+  }
   return onnx.cast(as_tensor(v), dtype);
 }
 

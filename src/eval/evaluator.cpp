@@ -228,6 +228,23 @@ void Evaluator::step() {
 
 namespace {
 
+bool is_complex_number(const Value& v) {
+  return v.is<std::complex<double>>() || (v.is_tensor() && is_complex(v.tensor()->dtype()));
+}
+
+// Whether one of the tensors and numbers that an operator computes with is complex.
+bool has_complex_operand(const Schema& schema, const std::vector<Value>& arguments) {
+  using K = SchemaArgument::Kind;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Value& v = arguments[i];
+    if (schema.arguments[i].kind != K::Tensor && schema.arguments[i].kind != K::Scalar) continue;
+    if (is_complex_number(v)) return true;
+    if (!v.is_list() && !v.is<Tuple>()) continue;
+    if (std::any_of(v.items().begin(), v.items().end(), is_complex_number)) return true;
+  }
+  return false;
+}
+
 // Whether an operator, one that has a form for numbers, is applied to numbers alone: the result is one too.
 bool on_numbers(const std::vector<const Rule*>& rules, const std::vector<Value>& operands) {
   return std::all_of(operands.begin(), operands.end(), [](const Value& v) { return v.is_number(); }) &&
@@ -254,12 +271,18 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
                   std::any_of(keywords.begin(), keywords.end(), [](auto& k) { return has_poison(k.second); });
   if (poisoned) return Poison{};
   int needed = 0;
+  bool refused_complex = false;
   for (bool convert : {false, true}) {
     for (const Rule* rule : rules) {
       if (dot != std::string_view::npos && rule->schema.overload != overload) continue;
       std::optional<std::vector<Value>> bound =
           bind_arguments(builder_.sym, rule->schema, positional, keywords, convert);
       if (!bound) continue;
+      if (has_complex_operand(rule->schema, *bound) ? rule->complex == Rule::Complex::No
+                                                    : rule->complex == Rule::Complex::Only) {
+        refused_complex = refused_complex || rule->complex == Rule::Complex::No;
+        continue;
+      }
       if (rule->since > builder_.opset()) {
         needed = needed ? std::min(needed, rule->since) : rule->since;
         continue;
@@ -276,6 +299,13 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
                  fmt::format("{} needs opset {}", base, needed),
                  {},
                  fmt::format("export with --opset {} or higher", needed),
+                 std::string(base)});
+  if (refused_complex)
+    throw Error({Code::UnsupportedArgument,
+                 Severity::Error,
+                 fmt::format("{} of complex numbers is not supported", base),
+                 {},
+                 "compute with the real and imaginary parts (torch.view_as_real)",
                  std::string(base)});
   if (dot != std::string_view::npos && !rules.empty()) return apply(base, std::move(positional), std::move(keywords));
   std::string given;

@@ -64,6 +64,7 @@ DType result_type(const std::vector<Value>& values) {
       if (t.is_number) {
         // A Python float is a float of the default type, whatever it was stored as.
         if (type == DType::Double) type = DType::Float;
+        if (type == DType::ComplexDouble) type = DType::ComplexFloat;
         number = promote(number, type);
       } else {
         DType& into = t.rank() > 0 ? dimensioned : zero;

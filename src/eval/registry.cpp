@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "onnx/opdef.hpp"
 
@@ -57,25 +58,43 @@ void Registry::insert(Rule rule) {
 }
 
 void Registry::add(std::string_view schema, RuleFunction rule, int since) {
+  add(schema, std::move(rule), since, Rule::Complex::No);
+}
+
+void Registry::add_complex(std::string_view schema, RuleFunction rule) {
+  add(schema, std::move(rule), 0, Rule::Complex::Only);
+}
+
+void Registry::allow_complex(std::initializer_list<std::string_view> names) {
+  std::unordered_set<std::string> all;
+  for (std::string_view name : names) {
+    if (overloads(name).empty()) throw Error(Code::Internal, fmt::format("there is no rule for {}", name));
+    for (std::string_view form : {"", "_", "_copy"}) all.insert(fmt::format("{}{}", name, form));
+  }
+  for (Rule& r : rules_)
+    if (r.complex == Rule::Complex::No && all.contains(r.schema.name)) r.complex = Rule::Complex::Also;
+}
+
+void Registry::add(std::string_view schema, RuleFunction rule, int since, Rule::Complex complex) {
   Schema s = Schema::parse(schema);
-  insert({s, since, rule, false});
+  insert({s, since, rule, false, complex});
   if (s.name.ends_with("_") || !takes_self(s) || s.arguments[0].mutated) return;
   if (is_view(s)) {
     Schema copy = s;
     copy.name += "_copy";
-    insert({copy, since, [rule](Call& c) { return copied(c, rule(c)); }, true});
+    insert({copy, since, [rule](Call& c) { return copied(c, rule(c)); }, true, complex});
   }
   if (!gives_tensor(s)) return;
   Schema in_place = s;
   in_place.name += "_";
-  insert({in_place, since, [rule](Call& c) { return store(c, c.tensor_ref("self"), rule(c)); }, true});
+  insert({in_place, since, [rule](Call& c) { return store(c, c.tensor_ref("self"), rule(c)); }, true, complex});
   Schema out = s;
   out.overload = out.overload.empty() ? "out" : out.overload + "_out";
   SchemaArgument& target = out.arguments.emplace_back();
   target.name = "out";
   target.kind = SchemaArgument::Kind::Tensor;
   target.keyword_only = target.mutated = true;
-  insert({out, since, [rule](Call& c) { return store(c, c.tensor_ref("out"), rule(c)); }, true});
+  insert({out, since, [rule](Call& c) { return store(c, c.tensor_ref("out"), rule(c)); }, true, complex});
 }
 
 void Registry::unary(std::string_view schema, std::string_view onnx_op, Promote promote, int since) {

@@ -19,6 +19,8 @@ struct Rule {
   int since = 0;  ///< first opset in which the rule can be used
   RuleFunction run;
   bool derived = false;  ///< op_, .out and op_copy forms, made from the plain rule
+  /// For operands of which one is complex; a rule that says nothing of complex numbers is not asked about them.
+  enum class Complex { No, Also, Only } complex = Complex::No;
 };
 
 /// What a unary or binary operator does with types before it computes.
@@ -34,6 +36,10 @@ class Registry {
   /// type of self and written to it) and the `.out` form follow, unless they are registered themselves; from a view of
   /// "self", `op_copy` follows.
   void add(std::string_view schema, RuleFunction rule, int since = 0);
+  /// As `add`: a rule for operands of which one is complex, beside that for real ones.
+  void add_complex(std::string_view schema, RuleFunction rule);
+  /// The rules that these operators have now are right for complex operands as well.
+  void allow_complex(std::initializer_list<std::string_view> names);
   /// One ONNX operator on "self".
   void unary(std::string_view schema, std::string_view onnx_op, Promote promote, int since = 0);
   /// One ONNX operator on "self" and "other", promoted and broadcast.
@@ -45,6 +51,7 @@ class Registry {
   const std::deque<Rule>& rules() const { return rules_; }
 
  private:
+  void add(std::string_view schema, RuleFunction rule, int since, Rule::Complex complex);
   void insert(Rule rule);
   std::deque<Rule> rules_;
   std::unordered_map<std::string, std::vector<const Rule*>> by_name_;

@@ -10,6 +10,7 @@
 
 #include "base/diagnostic.hpp"
 #include "base/half.hpp"
+#include "onnx/complex.hpp"
 #include "onnx/fold.hpp"
 #include "onnx/kernels.hpp"
 #include "onnx/opdef.hpp"
@@ -142,6 +143,7 @@ Value* Builder::op(std::string_view type, Inputs inputs, Attributes attributes) 
 }
 
 std::vector<Value*> Builder::op_n(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs) {
+  if (has_complex(inputs)) return {on_complex(*this, type, inputs, attributes)};
   if (outputs == 1)
     if (Value* v = simplified(type, inputs, attributes)) return {v};
   return emit(type, std::move(inputs), std::move(attributes), outputs, true);
@@ -268,6 +270,10 @@ Value* Builder::simplified(std::string_view type, Inputs& inputs, Attributes& at
 // ---- inputs and constants ---------------------------------------------------------------------------------------
 
 Value* Builder::input(std::string name, DType dtype, Shape shape) {
+  if (is_complex(dtype)) {
+    shape.push_back(dim(2));
+    return from_pairs(input(std::move(name), part_type(dtype), std::move(shape)));
+  }
   Value* v = graph_.new_value();
   v->kind = Value::Kind::Input;
   v->name = std::move(name);
@@ -295,6 +301,7 @@ Value* Builder::new_constant(std::shared_ptr<const Tensor> tensor, std::string_v
 }
 
 Value* Builder::weight(const TensorView& view, std::string_view name) {
+  if (is_complex(view.dtype)) return from_pairs(weight(pairs_of(view), name));
   std::string key = "weight";
   const void* storage = view.storage.get();
   append_key(key, &storage, sizeof(storage));
@@ -308,6 +315,8 @@ Value* Builder::weight(const TensorView& view, std::string_view name) {
 }
 
 Value* Builder::constant(Tensor tensor, std::string_view name) {
+  if (const TensorView* view = tensor.view(); view && is_complex(view->dtype))
+    return from_pairs(constant(pairs_of(*view), name));
   if (const TensorView* view = tensor.view(); view && !name.empty()) return weight(*view, name);
   if (!tensor.view() || tensor.nbytes() > 4096) return new_constant(std::make_shared<Tensor>(std::move(tensor)), name);
   // Small constants are shared by their contents.
@@ -323,12 +332,14 @@ Value* Builder::constant(Tensor tensor, std::string_view name) {
 }
 
 Value* Builder::scalar(DType dtype, double v) {
+  if (is_complex(dtype)) return complex(scalar(part_type(dtype), v), nullptr);
   std::vector<std::byte> bytes;
   put_real(bytes, dtype, v);
   return constant(TensorView::dense(dtype, {}, std::move(bytes)));
 }
 
 Value* Builder::scalar_int(DType dtype, int64_t v) {
+  if (is_complex(dtype)) return complex(scalar_int(part_type(dtype), v), nullptr);
   std::vector<std::byte> bytes;
   if (is_float(dtype)) {
     put_real(bytes, dtype, static_cast<double>(v));
@@ -351,6 +362,7 @@ Value* Builder::floats(std::span<const float> v) {
 }
 
 Value* Builder::reals(DType dtype, std::vector<int64_t> sizes, std::span<const double> v) {
+  if (is_complex(dtype)) return complex(reals(part_type(dtype), std::move(sizes), v), nullptr);
   std::vector<std::byte> bytes;
   for (double each : v) put_real(bytes, dtype, each);
   return constant(TensorView::dense(dtype, std::move(sizes), std::move(bytes)));
@@ -534,6 +546,7 @@ Value* Builder::materialize(Dim e) {
 
 Value* Builder::cast(Value* x, DType to) {
   if (x->dtype == to) return x;
+  if (is_complex(x->dtype) || is_complex(to)) return cast_complex(*this, x, to);
   if (static_cast<int>(to) >= 64 || to == DType::Undefined)
     throw Error(Code::UnsupportedType, fmt::format("ONNX has no type {}", name_of(to)));
   if (to == DType::BFloat16 && opset_ < 13)
@@ -543,6 +556,7 @@ Value* Builder::cast(Value* x, DType to) {
 
 Value* Builder::reshape(Value* x, const Shape& to) {
   if (x->shape == to) return x;
+  if (is_complex(x->dtype)) return on_pairs(*this, x, to, &Builder::reshape);
   if (x->kind == Value::Kind::Symbolic) return symbolic(x->dtype, to, *x->contents);
   Dim have = numel(x->shape), want = numel(to);
   if (have != want) {
@@ -644,6 +658,10 @@ bool Builder::needs_arithmetic(const Shape& from, const Shape& to) {
 
 Value* Builder::transpose(Value* x, std::span<const int64_t> perm) {
   std::vector<int64_t> order(perm.begin(), perm.end());
+  if (is_complex(x->dtype)) {
+    order.push_back(static_cast<int64_t>(order.size()));
+    return from_pairs(transpose(pairs(x), order));
+  }
   if (produced_by(x, "Transpose")) {
     const std::vector<int64_t>& first = *ints_attribute(*x->producer, "perm");
     for (int64_t& p : order) p = first[static_cast<size_t>(p)];
@@ -681,6 +699,7 @@ Value* Builder::squeeze(Value* x, std::vector<int64_t> axes) {
   for (size_t i = 0; i < x->rank(); ++i)
     if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) == axes.end()) to.push_back(x->shape[i]);
   if (axes.empty()) return x;
+  if (is_complex(x->dtype)) return from_pairs(squeeze(pairs(x), axes));
   if (x->kind == Value::Kind::Symbolic || x->is_constant() || !needs_arithmetic(x->shape, to)) return reshape(x, to);
   return emit_axes("Squeeze", x, axes);
 }
@@ -688,6 +707,7 @@ Value* Builder::squeeze(Value* x, std::vector<int64_t> axes) {
 Value* Builder::unsqueeze(Value* x, std::vector<int64_t> axes) {
   if (axes.empty()) return x;
   std::sort(axes.begin(), axes.end());
+  if (is_complex(x->dtype)) return from_pairs(unsqueeze(pairs(x), axes));
   Shape to = x->shape;
   for (int64_t a : axes) to.insert(to.begin() + a, sym.constant(1));
   if (x->kind == Value::Kind::Symbolic || x->is_constant() || !needs_arithmetic(x->shape, to)) return reshape(x, to);
@@ -767,6 +787,11 @@ Value* Builder::concat(Inputs parts, int64_t axis) { return op("Concat", std::mo
 
 std::vector<Value*> Builder::split(Value* x, std::span<const Dim> lengths, int64_t axis) {
   if (lengths.size() == 1) return {x};
+  if (is_complex(x->dtype)) {
+    std::vector<Value*> out = split(pairs(x), lengths, axis);
+    for (Value*& v : out) v = from_pairs(v);
+    return out;
+  }
   size_t n = lengths.size();
   Attributes attributes{{"axis", axis}};
   Inputs inputs{x};
@@ -802,6 +827,7 @@ std::vector<Value*> Builder::split(Value* x, std::span<const Dim> lengths, int64
 
 Value* Builder::expand(Value* x, const Shape& to) {
   if (x->shape == to) return x;
+  if (is_complex(x->dtype)) return on_pairs(*this, x, to, &Builder::expand);
   size_t lead = to.size() - x->rank();
   std::vector<Dim> target = to;
   bool grows = false;

@@ -61,6 +61,15 @@ class Builder {
   /// A new symbol that stands for the number that a one-element integer value has at run time.
   Dim symbol_of(Value* v, std::string_view name, std::optional<int64_t> lower = std::nullopt);
 
+  // ---- complex numbers ----------------------------------------------------------------------------------------
+  // ONNX runtimes have no kernels for them: real values stand for them in the graph. Every helper and operator takes
+  // complex values and becomes what it means on real ones; an operator that has no such meaning here is refused.
+  Value* complex(Value* real, Value* imag);  ///< imag may be nullptr, for 0
+  Value* from_pairs(Value* pairs);           ///< parts along a last axis of 2
+  Value* pairs(Value* z);
+  Value* real_part(Value* z);  ///< of real numbers, themselves
+  Value* imag_part(Value* z);
+
   // ---- helpers ------------------------------------------------------------------------------------------------
   Value* cast(Value* x, DType to);
   /// The same elements under other sizes, which must have the same product.

@@ -55,6 +55,7 @@ struct Value {
     Constant,  ///< an initializer; `constant` is set
     Output,    ///< of a node
     Symbolic,  ///< an integer tensor whose elements are known expressions; becomes nodes only when a node needs it
+    Complex,   ///< complex numbers, for which other values stand in the graph: `parts`
   };
   Kind kind = Kind::Output;
   std::string name;
@@ -65,6 +66,12 @@ struct Value {
   std::shared_ptr<const Tensor> constant;
   /// The elements of a small integer or bool tensor as expressions, where they are known (of constants too).
   std::optional<std::vector<Dim>> contents;
+  /// Of complex numbers: both parts along a last axis of 2, or else each by itself (no imaginary part means 0).
+  struct Parts {
+    Value* pairs = nullptr;
+    Value* real = nullptr;
+    Value* imag = nullptr;
+  } parts = {};
 
   size_t rank() const { return shape.size(); }
   bool is_constant() const { return constant != nullptr; }

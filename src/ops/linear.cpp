@@ -198,7 +198,7 @@ Value einsum(Call& c) {
   DType type = operands[0]->dtype;
   for (onnx::Value* v : operands) type = eval::promote(type, v->dtype);
   for (onnx::Value*& v : operands) v = c.onnx.cast(v, type);
-  if (c.opset() >= 12) return c.onnx.op("Einsum", operands, {{"equation", e.str()}});
+  if (c.opset() >= 12 && !is_complex(type)) return c.onnx.op("Einsum", operands, {{"equation", e.str()}});
   return contract_all(c.onnx, operands, e);
 }
 

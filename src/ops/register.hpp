@@ -12,6 +12,7 @@ using onnx::Shape;
 
 void register_activation(eval::Registry& ops);
 void register_attention(eval::Registry& ops);
+void register_complex(eval::Registry& ops);
 void register_conv(eval::Registry& ops);
 void register_convert(eval::Registry& ops);
 void register_creation(eval::Registry& ops);
