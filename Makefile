@@ -27,7 +27,7 @@ asan: setup
 
 test-asan: asan  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
 	build-asan/lithify_unit --no-version
-	LITHIFY=build-asan/lithify $(PYTHON) -m pytest -q -n $(JOBS) tests/test_cli.py
+	LITHIFY=build-asan/lithify $(PYTHON) -m pytest -q -n $(JOBS) tests/test_cli.py tests/test_pt2.py
 
 test-python: build  ## operator cases, whole models, the command line, the layout
 	$(PYTHON) -m pytest -q -n $(JOBS) tests

@@ -32,15 +32,16 @@ Sizes are numbers or dynamic dimensions: B S T H W N. A dimension takes the size
 Options, by keyword (a callable with an argument of such a name goes into a lambda):
     opsets=range(16, 24)        where the rule exists; by default 11 to 23
     script=False                take the traced route alone; else the scripted one is also taken where torch can script
+    export=False                do not take the route of torch.export, which is also taken where torch can export
     ones=False                  do not also trace with every dynamic dimension at 1
     empty=True                  run at size 0 of the first dynamic dimension as well
     rtol=, atol=, why=          tolerances other than the usual, and the reason, which is required
     reference="reason"          run in onnx's reference evaluator, where ONNX Runtime lacks the kernel
     xfail="reason"              known not to work; the case must fail
 
-Each case is taken through: trace and script; static and dynamic sizes; opset 18 and two others in turn; the full check of
-onnx; a run at the sample sizes and three others; comparison with eager PyTorch of values, element types, shapes and names of
-dimensions. A failure writes a directory with a reproduction. Run some with
+Each case is taken through: trace, script and torch.export; static and dynamic sizes; opset 18 and two others in turn; the full
+check of onnx; a run at the sample sizes and three others; comparison with eager PyTorch of values, element types, shapes and
+names of dimensions. A failure writes a directory with a reproduction. Run some with
 
     .venv/bin/python -m tests.cases -k celu            (any option of pytest; --opsets all tries every opset)
 """
@@ -202,6 +203,7 @@ class Case:
     buffers: dict[str, torch.Tensor]
     opsets: Sequence[int] = OPSETS
     script: bool = True
+    export: bool = True
     ones: bool = True
     empty: bool = False
     rtol: float | None = None
@@ -235,7 +237,7 @@ class Case:
 CASES: list[Case] = []
 _names: dict[str, int] = {}
 
-_OPTIONS = ("opsets", "script", "ones", "empty", "rtol", "atol", "why", "reference", "xfail")
+_OPTIONS = ("opsets", "script", "export", "ones", "empty", "rtol", "atol", "why", "reference", "xfail")
 
 
 def case(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:

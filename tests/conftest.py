@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -23,8 +25,16 @@ def opsets(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--opsets"))
 
 
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A file to write, alone in its folder."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return folder / "model.onnx"
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The table of node counts, which the tests of models leave in their reports."""
+    """What tests leave in their reports: the node counts of models, and the cases that torch.export does not capture."""
     reports = [r for outcome in ("passed", "failed") for r in terminalreporter.stats.get(outcome, [])]
     rows = sorted(value for r in reports for key, value in r.user_properties if key == "nodes")
     if rows:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import functools
 import linecache
 import os
 import re
@@ -96,13 +97,13 @@ def export_command(
 
 
 def check_names(model: onnx.ModelProto, dynamic: Names) -> None:
-    """Every axis that was named has its name in the graph's inputs, and every other axis has a fixed size."""
+    """Every axis that was named has its name in the graph's inputs (any, for an empty one); every other has a fixed size."""
     found = {i.name: i.type.tensor_type.shape.dim for i in model.graph.input}
     for name, axes in dynamic.items():
         if name not in found:
             raise Mismatch(f"no input {name!r} in the graph, only {sorted(found)}")
         for axis, dim in axes.items():
-            if found[name][axis].dim_param != dim:
+            if not found[name][axis].dim_param or dim not in ("", found[name][axis].dim_param):
                 raise Mismatch(f"axis {axis} of input {name!r} is {found[name][axis]}, not named {dim!r}")
     for name, dims in found.items():
         for axis, dim in enumerate(dims):
@@ -222,14 +223,22 @@ def _shown(command: Sequence[str]) -> str:
 class Route:
     """One export of a case."""
 
-    script: bool
+    capture: str  # traced, scripted or exported
     dynamic: bool
     opset: int
     ones: bool = False
 
     def __str__(self) -> str:
         sizes = "dynamic sizes" if self.dynamic else "static sizes"
-        return f"{'scripted' if self.script else 'traced'}, {sizes}, opset {self.opset}" + (", sample of 1" if self.ones else "")
+        return f"{self.capture}, {sizes}, opset {self.opset}" + (", sample of 1" if self.ones else "")
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A model file; of an exported program also the names that the case has for the axes which the program leaves open."""
+
+    path: Path
+    open: Names | None = None
 
 
 def routes(case: Case, opsets: str = "") -> Iterator[Route]:
@@ -244,17 +253,19 @@ def routes(case: Case, opsets: str = "") -> Iterator[Route]:
     elif others:
         turn = _seed(case.name) % len(others)
         others = (others[turn:] + others[:turn])[:2]
-    yield Route(False, False, first)
+    yield Route("traced", False, first)
     if dynamic:
-        yield Route(False, True, first)
+        yield Route("traced", True, first)
     if case.script:
-        yield Route(True, dynamic, first)
+        yield Route("scripted", dynamic, first)
     for i, opset in enumerate(others):
-        yield Route(False, dynamic, opset, ones=dynamic and case.ones and i % 2 == 0)
+        yield Route("traced", dynamic, opset, ones=dynamic and case.ones and i % 2 == 0)
 
 
-def verify(case: Case, opsets: str = "") -> None:
-    """Takes the case along every route; at the first that fails, leaves a reproduction and says where."""
+def verify(case: Case, opsets: str = "") -> set[str]:
+    """Takes the case along every route; at the first that fails, leaves a reproduction and says where.
+
+    Returns the kinds of capture that torch made of it."""
     with tempfile.TemporaryDirectory(prefix="lithify-") as name, torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         folder = Path(name)
@@ -262,21 +273,24 @@ def verify(case: Case, opsets: str = "") -> None:
         sizes = case.sizes()
         samples = [draw(case, at) for at in sizes]
         expected = [_eager(case, module, at, inputs) for at, inputs in zip(sizes, samples, strict=True)]
-        saved: dict[tuple[bool, bool], Path | None] = {}
+        saved: dict[tuple[str, bool], Captured | None] = {}
         for route in routes(case, opsets):
-            capture = (route.script, route.ones)
+            capture = (route.capture, route.ones)
             if capture not in saved:
-                saved[capture] = _capture(module, samples[sizes.index(case.dims)] if route.ones else samples[0], folder, route)
+                sample = samples[sizes.index(case.dims)] if route.ones else samples[0]
+                saved[capture] = _capture(case, module, sample, folder, route)
             model = saved[capture]
             if model is None:
                 continue
-            count = len(sizes) if route.dynamic else 1
+            all_open = model.open is None or _sizes(model.open) == _sizes(_axes(case))
+            count = len(sizes) if route.dynamic and all_open else 1
             try:
                 _verify_route(case, route, model, sizes[:count], samples[:count], expected[:count])
             except Mismatch as error:
                 where = _reproduction(case, route, model, samples[:count], expected[:count])
                 said = f"{case.place}: {case.name}\n{route}\n{textwrap.indent(case.source, '    ')}{error}\nto reproduce: {where}"
                 raise Mismatch(said) from None
+        return {capture for (capture, _), model in saved.items() if model is not None}
 
 
 def build(case: Case) -> nn.Module:
@@ -322,33 +336,87 @@ def _eager(case: Case, module: nn.Module, at: dict[str, int], inputs: tuple[torc
         raise Mismatch(f"{case.place}: eager PyTorch itself fails at {at}: {error}\n{case.source}{hint}") from error
 
 
-def _capture(module: nn.Module, sample: tuple[torch.Tensor, ...], folder: Path, route: Route) -> Path | None:
-    """Saves the traced or scripted module; None when torch cannot script it."""
-    path = folder / f"{'script' if route.script else 'trace'}{'_ones' if route.ones else ''}.pt"
-    if not route.script:
+def _capture(case: Case, module: nn.Module, sample: tuple[torch.Tensor, ...], folder: Path, route: Route) -> Captured | None:
+    """Saves the traced, scripted or exported module; None when torch cannot script or export it."""
+    path = folder / f"{route.capture}{'_ones' if route.ones else ''}.pt"
+    if route.capture == "traced":
         torch.jit.trace(module, tuple(t.clone() for t in sample), check_trace=False).save(str(path))
-        return path
+        return Captured(path)
+    if route.capture == "exported":
+        module = copy.copy(module)
+        module.forward = _plain_result(module.forward)  # type: ignore[method-assign]
+        return save_exported(module, sample, list(case.inputs), _axes(case), path.with_suffix(".pt2"))
     try:
         scripted = torch.jit.script(module)
         scripted(*(t.clone() for t in sample))
     except Exception:  # torch raises what it likes here; what cannot be scripted is nobody's model file
         return None
     scripted.save(str(path))
-    return path
+    return Captured(path)
+
+
+def save_exported(
+    module: nn.Module, sample: tuple[torch.Tensor, ...], names: Sequence[str], axes: Names, path: Path
+) -> Captured | None:
+    """Saves the exported program with these axes open, or with those of them that torch leaves open when it fixes some."""
+    for dim in (torch.export.Dim.DYNAMIC, torch.export.Dim.AUTO):
+        dims = tuple(dict.fromkeys(axes.get(name, {}), dim) or None for name in names)
+        try:
+            program = torch.export.export(module, tuple(t.clone() for t in sample), dynamic_shapes=dims, strict=False)
+            torch.export.save(program, str(path))
+        except Exception:  # as for scripting
+            continue
+        return Captured(path, _open_axes(program, axes))
+    return None
+
+
+def _open_axes(program: torch.export.ExportedProgram, axes: Names) -> Names:
+    """The name for each open axis; equal sizes have the first's, and sizes that depend on others have any."""
+    inputs = {n.name: n.meta["val"].shape for n in program.graph.nodes if n.op == "placeholder" and n.name in axes}
+    first: dict[str, str] = {}
+    names: Names = {}
+    for name in axes:
+        for axis, dim in axes[name].items():
+            size = inputs[name][axis]
+            if not isinstance(size, int):
+                lone = size.node.expr.is_symbol
+                names.setdefault(name, {})[axis] = first.setdefault(str(size), dim) if lone else ""
+    return names
+
+
+def asked(axes: Names, open_axes: Names) -> Names:
+    """The axes, without those that are not open."""
+    kept = {name: {i: d for i, d in given.items() if i in open_axes.get(name, {})} for name, given in axes.items()}
+    return {name: given for name, given in kept.items() if given}
+
+
+def _plain_result(forward: Any) -> Any:
+    """torch cannot save the named tuples of its own operators."""
+
+    @functools.wraps(forward)
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        result = forward(*args, **kwargs)
+        return tuple(result) if type(result).__module__ == "torch.return_types" else result
+
+    return plain
+
+
+def _sizes(names: Names) -> set[tuple[str, int]]:
+    return {(name, axis) for name, axes in names.items() for axis in axes}
 
 
 def _verify_route(
     case: Case,
     route: Route,
-    model: Path,
+    model: Captured,
     sizes: list[dict[str, int]],
     samples: list[tuple[torch.Tensor, ...]],
     expected: list[list[torch.Tensor]],
 ) -> None:
-    out = model.with_suffix(f".{route.opset}.onnx")
-    options = _options(case, route, sizes[0])
-    names = _axes(case) if route.dynamic else {}
-    export(model, out, opset=route.opset, dynamic=options.dynamic, inputs=options.inputs, names=names)
+    out = model.path.with_suffix(f".{route.opset}.onnx")
+    options = _options(case, route, model, sizes[0])
+    names = (_axes(case) if model.open is None else model.open) if route.dynamic else {}
+    export(model.path, out, opset=route.opset, dynamic=options.dynamic, inputs=options.inputs, flags=options.flags, names=names)
     session = Session(out, reference=bool(case.reference))
     for at, inputs, e in zip(sizes, samples, expected, strict=True):
         try:
@@ -361,6 +429,7 @@ def _verify_route(
 class Options:
     dynamic: Names
     inputs: list[str]
+    flags: tuple[str, ...] = ()
 
 
 def _axes(case: Case) -> Names:
@@ -368,9 +437,11 @@ def _axes(case: Case) -> Names:
     return {n: a for n, a in axes.items() if a}
 
 
-def _options(case: Case, route: Route, at: dict[str, int]) -> Options:
-    """A traced file knows the sizes of its sample, to a scripted one they are told."""
-    if not route.script:
+def _options(case: Case, route: Route, model: Captured, at: dict[str, int]) -> Options:
+    """A traced file knows the sizes of its sample, to a scripted one they are told, and an exported one knows every size."""
+    if model.open is not None:
+        return Options(asked(_axes(case), model.open), [], ("--self-check",))
+    if route.capture == "traced":
         return Options(_axes(case) if route.dynamic else {}, [])
     return Options({}, [_told(name, spec, at, route.dynamic) for name, spec in case.inputs.items()])
 
@@ -418,7 +489,7 @@ for inputs, expected in torch.load(here / "runs.pt"):
 def _reproduction(
     case: Case,
     route: Route,
-    model: Path,
+    model: Captured,
     samples: list[tuple[torch.Tensor, ...]],
     expected: list[list[torch.Tensor]],
 ) -> Path:
@@ -426,14 +497,20 @@ def _reproduction(
     name = re.sub(r"[^\w.=-]+", "_", case.name)[:80]
     folder = FAILURES / f"{name}-{_seed(case.name):08x}"
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(model, folder / "model.pt")
-    written = model.with_suffix(f".{route.opset}.onnx")
+    saved = f"model{model.path.suffix}"
+    shutil.copy(model.path, folder / saved)
+    written = model.path.with_suffix(f".{route.opset}.onnx")
     if written.exists():
         shutil.copy(written, folder / "model.onnx")
     torch.save([(list(i), e) for i, e in zip(samples, expected, strict=True)], folder / "runs.pt")
-    options = _options(case, route, case.sizes()[0])
+    options = _options(case, route, model, case.sizes()[0])
     command = export_command(
-        Path("model.pt"), Path("model.onnx"), opset=route.opset, dynamic=options.dynamic, inputs=options.inputs
+        Path(saved),
+        Path("model.onnx"),
+        opset=route.opset,
+        dynamic=options.dynamic,
+        inputs=options.inputs,
+        flags=options.flags,
     )
     script = folder / "reproduce.py"
     script.write_text(SCRIPT.format(name=case.name, place=case.place, route=route, source=case.source, command=command))

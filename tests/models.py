@@ -39,6 +39,7 @@ class Model:
 
 
 MODELS: dict[str, Callable[[], Model]] = {}
+LARGE: dict[str, Callable[[], Model]] = {}  # for the benchmark alone
 
 
 def model(build: Callable[[], Model]) -> Callable[[], Model]:
@@ -47,7 +48,7 @@ def model(build: Callable[[], Model]) -> Callable[[], Model]:
     return add(name, build)
 
 
-def add(name: str, build: Callable[[], Model]) -> Callable[[], Model]:
+def add(name: str, build: Callable[[], Model], to: dict[str, Callable[[], Model]] = MODELS) -> Callable[[], Model]:
     def seeded() -> Model:
         torch.manual_seed(0)
         made = build()
@@ -58,7 +59,7 @@ def add(name: str, build: Callable[[], Model]) -> Callable[[], Model]:
         made.module.eval()
         return made
 
-    MODELS[name] = seeded
+    to[name] = seeded
     return seeded
 
 
@@ -265,6 +266,14 @@ def bert_base() -> Model:
 def gpt2() -> Model:
     hf = transformers()
     return text(hf.GPT2LMHeadModel(hf.GPT2Config(use_cache=False)), nodes=400)
+
+
+def gpt2_24() -> Model:
+    hf = transformers()
+    return text(hf.GPT2LMHeadModel(hf.GPT2Config(n_layer=24, use_cache=False)), nodes=800)
+
+
+add("gpt2_24", gpt2_24, LARGE)
 
 
 @model

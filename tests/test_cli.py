@@ -71,13 +71,6 @@ def file_of(tmp_path: Path, data: bytes, name: str = "model.pt") -> Path:
     return path
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> Path:
-    folder = tmp_path / "out"
-    folder.mkdir()
-    return folder / "model.onnx"
-
-
 # ---- a good file ----------------------------------------------------------------------------------
 
 

@@ -74,6 +74,9 @@ struct ExportOptions {
   std::map<std::string, std::map<int64_t, std::string>> dynamic_axes;
   std::vector<std::string> input_names;   ///< instead of forward's argument names, in order
   std::vector<std::string> output_names;  ///< in order
+  /// Compares the type and sizes of every value with what the file records of them (torch.export does): a difference is
+  /// a fault of the exporter and an error.
+  bool self_check = false;
   enum class ExternalData { Auto, Always, Never };
   ExternalData external_data = ExternalData::Auto;
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< bytes written
@@ -126,7 +129,8 @@ struct CheckResult {
 CheckResult check_file(const ModelSource& model, const ExportOptions& options = {});
 
 struct InspectResult {
-  std::string kind;  ///< "TorchScript"
+  std::string kind;     ///< "TorchScript" or "torch.export"
+  std::string release;  ///< of PyTorch, where the file says it
   int64_t file_version = 0;
   std::vector<ValueInfo> inputs;
   std::string returns;                                 ///< forward's declared type

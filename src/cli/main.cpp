@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/diagnostic.hpp"
 #include "cli/json.hpp"
 #include "lithify/lithify.hpp"
 
@@ -64,7 +65,7 @@ std::string size_text(uint64_t bytes) {
 }
 
 void print_values(const char* title, const std::vector<ValueInfo>& values) {
-  for (const ValueInfo& v : values) fmt::print("  {:<8} {}\n", title, v.str());
+  for (const ValueInfo& v : values) fmt::print("  {:<8} {}\n", title, printable(v.str()));
 }
 
 int total(const std::vector<std::pair<std::string, int>>& counts) {
@@ -137,7 +138,11 @@ int run_inspect(const Arguments& a) {
   InspectResult r = inspect_file(a.model);
   if (a.json) {
     Json j;
-    j.open('{').field("kind", r.kind).field("file_version", r.file_version).field("returns", r.returns);
+    j.open('{')
+        .field("kind", r.kind)
+        .field("release", r.release)
+        .field("file_version", r.file_version)
+        .field("returns", r.returns);
     j.key("inputs").open('[');
     for (const ValueInfo& v : r.inputs) write_value(j, v);
     j.close(']').key("operators").open('{');
@@ -148,7 +153,8 @@ int run_inspect(const Arguments& a) {
     fmt::print("{}\n", j.text());
     return 0;
   }
-  fmt::print("{}: {}, file version {}\n", a.model, r.kind, r.file_version);
+  fmt::print("{}: {}{}, file version {}\n", a.model, r.kind,
+             r.release.empty() ? "" : fmt::format(" of PyTorch {}", r.release), r.file_version);
   print_values("input", r.inputs);
   fmt::print("  {:<8} {}\n", "returns", r.returns);
   fmt::print("  {:<8} {} tensors, {}\n", "weights", r.weights, size_text(r.weight_bytes));
@@ -206,7 +212,7 @@ int run_ops(const Arguments& a) {
 }
 
 void add_model(CLI::App& command, Arguments& a) {
-  command.add_option("MODEL", a.model, "TorchScript file (torch.jit.save)")->required();
+  command.add_option("MODEL", a.model, "model file of torch.jit.save or torch.export.save")->required();
 }
 
 void add_conversion(CLI::App& command, Arguments& a) {
@@ -241,6 +247,8 @@ int main(int argc, char** argv) {
   to_onnx->add_option("--external-data", a.external, "weights in a file of their own: auto (above 2 GB), always, never")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
+  to_onnx->add_flag("--self-check", a.options.self_check,
+                    "compare every value with what a file of torch.export records of its type and sizes");
   to_onnx->add_flag("-v,--verbose", a.verbose, "print the graph");
   to_onnx->add_flag("-q,--quiet", a.quiet, "print only warnings and errors");
 

@@ -1,5 +1,6 @@
 // The public API: links the reader, the evaluator with its rules, and the writer.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -199,10 +200,15 @@ std::unique_ptr<Evaluated> evaluate(const program::Program& program, const Expor
   out->model.producer_version = version();
   out->model.graph = std::make_unique<onnx::Graph>();
   onnx::Builder builder(*out->model.graph, out->sym, options.opset);
-  std::vector<eval::Value> inputs = driver::make_inputs(program, options, builder);
+  driver::ModelInputs inputs = driver::make_inputs(program, options, builder);
+  if (!inputs.preconditions.empty())
+    out->model.metadata.emplace_back("lithify.preconditions", fmt::format("{}", fmt::join(inputs.preconditions, ", ")));
   eval::Evaluator evaluator(program, ops::all_rules(), builder);
-  eval::Value result = evaluator.run(std::move(inputs));
-  out->diagnostics = std::move(evaluator.diagnostics);
+  evaluator.symbols = std::move(inputs.symbols);
+  evaluator.self_check = options.self_check;
+  eval::Value result = evaluator.run(std::move(inputs.arguments));
+  out->diagnostics = std::move(inputs.warnings);
+  std::ranges::move(evaluator.diagnostics, std::back_inserter(out->diagnostics));
   out->operators = std::move(evaluator.operators);
   if (out->failed()) return out;
   std::vector<std::pair<std::string, onnx::Value*>> outputs;
@@ -335,6 +341,7 @@ InspectResult inspect_file(const ModelSource& model) {
     const program::Program& program = *opened.program;
     InspectResult result;
     result.kind = program.producer;
+    result.release = printable(program.release);
     result.file_version = program.file_version;
     for (const driver::TensorInput& in : driver::find_inputs(program, {})) {
       ValueInfo info{in.name, in.dtype ? std::string(name_of(*in.dtype)) : "", {}, in.sizes.has_value()};

@@ -6,6 +6,10 @@
 #include <charconv>
 #include <map>
 #include <set>
+#include <span>
+
+#include "base/checked.hpp"
+#include "program/print.hpp"
 
 namespace lithify::driver {
 namespace {
@@ -36,6 +40,31 @@ std::optional<int64_t> parse_number(std::string_view s) {
               "write it as 'x:float32[batch,3,224,224]', with names for dynamic sizes");
 }
 
+/// A formula that is factor * symbol + offset.
+struct Linear {
+  std::string symbol;
+  int64_t factor = 1;
+  int64_t offset = 0;
+};
+std::optional<Linear> linear(const program::Expr& e) {
+  using Kind = program::Expr::Kind;
+  if (e.kind == Kind::Name) return Linear{e.name};
+  if (e.kind != Kind::Operator || e.items.size() != 2) return std::nullopt;
+  const bool swapped = e.items[0].kind == Kind::Int;
+  const program::Expr& number = e.items[swapped ? 0 : 1];
+  std::optional<Linear> inner = number.kind == Kind::Int ? linear(e.items[swapped ? 1 : 0]) : std::nullopt;
+  if (!inner) return std::nullopt;
+  if (e.name == "aten::add") {
+    inner->offset = checked_add(inner->offset, number.integer);
+  } else if (e.name == "aten::mul" && number.integer >= 1) {
+    inner->factor = checked_mul(inner->factor, number.integer);
+    inner->offset = checked_mul(inner->offset, number.integer);
+  } else {
+    return std::nullopt;
+  }
+  return inner;
+}
+
 /// Walks a parameter in parallel with its sample, calling `leaf` for each tensor.
 class Inputs {
  public:
@@ -47,17 +76,20 @@ class Inputs {
     const program::Function& forward = program_.forward();
     for (size_t i = 1; i < forward.parameters.size(); ++i) {
       const program::Parameter& p = forward.parameters[i];
-      const Data* sample = nullptr;
-      if (program_.samples && i - 1 < program_.samples->size()) sample = &(*program_.samples)[i - 1].value;
-      visit(p.name, p.type, sample, p.default_value.has_value());
+      const program::SampleInput* known = nullptr;
+      if (program_.samples && i - 1 < program_.samples->size()) known = &(*program_.samples)[i - 1];
+      visit(p.name, p.type, known ? &known->value : nullptr, p.default_value.has_value(),
+            known ? std::span(known->formulas) : std::span<const program::Expr>());
     }
     rename(options);
     apply_dynamic(options);
+    name_symbols();
     return std::move(found_);
   }
 
  private:
-  void visit(const std::string& path, const program::Type& type, const Data* sample, bool has_default) {
+  void visit(const std::string& path, const program::Type& type, const Data* sample, bool has_default,
+             std::span<const program::Expr> formulas = {}) {
     if (sample && sample->container && sample->kind != Data::Kind::Enum) {
       const std::vector<Data>& items = sample->container->items;
       if (sample->kind == Data::Kind::Dict) {
@@ -67,6 +99,10 @@ class Inputs {
         for (size_t i = 0; i < items.size(); ++i)
           visit(path + "_" + std::to_string(i), {"Tensor", {}}, &items[i], false);
       }
+      return;
+    }
+    if (sample && sample->kind == Data::Kind::Int && formulas.size() == 1) {
+      found_.push_back({path, path, DType::Int64, std::vector<InputSpec::Size>{}, true, &formulas[0]});
       return;
     }
     if (sample && sample->kind != Data::Kind::Tensor) return;
@@ -88,16 +124,29 @@ class Inputs {
     if (sample) {
       in.dtype = sample->tensor->dtype;
       in.sizes.emplace();
-      for (int64_t s : sample->tensor->sizes) in.sizes->push_back({"", s});
+      for (int64_t s : sample->tensor->sizes) in.sizes->push_back({.value = s});
+      in.settled = !formulas.empty();
+      for (size_t i = 0; i < formulas.size() && i < in.sizes->size(); ++i)
+        if (formulas[i].kind != program::Expr::Kind::Int) (*in.sizes)[i].formula = &formulas[i];
     }
     if (const InputSpec* spec = described(path)) {
+      if (in.settled && spec->dtype && spec->dtype != in.dtype)
+        throw Error(Code::BadOption, fmt::format("--input says that {} is {}, and in the file it is {}", path,
+                                                 name_of(*spec->dtype), name_of(*in.dtype)));
       if (spec->dtype) in.dtype = spec->dtype;
       if (in.sizes && in.sizes->size() != spec->sizes.size())
         throw Error(Code::BadOption, fmt::format("--input gives {} {} dimensions, and the sample in the file has {}",
                                                  path, spec->sizes.size(), in.sizes->size()));
       std::vector<InputSpec::Size> sizes = spec->sizes;
-      for (size_t i = 0; in.sizes && i < sizes.size(); ++i)
-        if (!sizes[i].value) sizes[i].value = (*in.sizes)[i].value;
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        sizes[i].given = true;
+        if (!in.sizes) continue;
+        const InputSpec::Size& file = (*in.sizes)[i];
+        sizes[i].formula = file.formula;
+        if (in.settled && !file.formula && (!sizes[i].name.empty() || sizes[i].value != file.value))
+          throw burnt(path, i, file);
+        if (!sizes[i].value) sizes[i].value = file.value;
+      }
       in.sizes = std::move(sizes);
     }
     found_.push_back(std::move(in));
@@ -156,12 +205,77 @@ class Inputs {
         if (at < 0 || at >= rank)
           throw Error(Code::BadOption,
                       fmt::format("input '{}' has {} dimensions, and axis {} is declared dynamic", name, rank, axis));
-        (*in->sizes)[static_cast<size_t>(at)].name = dim;
+        InputSpec::Size& size = (*in->sizes)[static_cast<size_t>(at)];
+        if (in->settled && !size.formula) throw burnt(name, static_cast<size_t>(at), size);
+        size.name = dim;
+        size.given = true;
       }
     }
   }
 
+  static bool is_symbol(const InputSpec::Size& size) {
+    return size.formula && size.formula->kind == program::Expr::Kind::Name;
+  }
+
+  /// A symbol of the file has one name on all axes: the first that the user gives one of them, or one after the first
+  /// of them. The other open sizes are formulas.
+  void name_symbols() {
+    std::map<std::string, InputSpec::Size> symbols;
+    for (bool given : {true, false})
+      for (const TensorInput& in : found_)
+        for (size_t i = 0; in.sizes && i < in.sizes->size(); ++i) {
+          const InputSpec::Size& size = (*in.sizes)[i];
+          if (!size.formula || size.given != given) continue;
+          InputSpec::Size chosen = size;
+          if (!given) chosen.name = fmt::format("{}_dim{}", in.name, i);
+          if (is_symbol(size)) {
+            const auto [known, first] = symbols.try_emplace(size.formula->name, chosen);
+            if (given && !first && known->second.name != chosen.name)
+              warn(fmt::format("axis {} of '{}' is the same size as another input's, and is called '{}'", i, in.name,
+                               known->second.name));
+          }
+        }
+    sym::Context context;
+    eval::SymbolTable table;
+    for (const auto& [symbol, size] : symbols)
+      table.emplace(symbol, size.name.empty() ? context.constant(*size.value) : context.symbol({.name = size.name}));
+    for (TensorInput& in : found_)
+      for (size_t i = 0; in.sizes && i < in.sizes->size(); ++i) {
+        InputSpec::Size& size = (*in.sizes)[i];
+        if (!size.formula) continue;
+        if (is_symbol(size)) {
+          const InputSpec::Size& named = symbols.at(size.formula->name);
+          size.name = named.name;
+          if (named.name.empty()) size.value = named.value;
+          continue;
+        }
+        if (const auto line = linear(*size.formula); line && !table.contains(line->symbol)) {
+          if (!size.given) size.name = fmt::format("{}_dim{}", in.name, i);
+          table.emplace(line->symbol, context.symbol({.name = line->symbol}));
+          continue;
+        }
+        const std::optional<sym::Expr> known = eval::evaluate_formula(context, *size.formula, table);
+        const std::string formula = known ? known->str() : program::print(*size.formula);
+        if (size.given)
+          warn(fmt::format("axis {} of '{}' is {} in the file, and is called so instead of '{}'", i, in.name, formula,
+                           size.name));
+        size.name = formula;
+      }
+  }
+
+  void warn(std::string what) { warnings.push_back({Code::BadOption, Severity::Warning, std::move(what), {}, "", ""}); }
+
  public:
+  std::vector<Diagnostic> warnings;
+
+  static Error burnt(const std::string& name, size_t axis, const InputSpec::Size& size) {
+    return Error(
+        Code::BurntSize,
+        fmt::format("axis {} of the input '{}' has the fixed size {} in the file", axis, name, size.value.value_or(0)),
+        fmt::format("export the program again with dynamic_shapes={{'{}': {{{}: torch.export.Dim.DYNAMIC}}}}", name,
+                    axis));
+  }
+
   static Error missing(const TensorInput& in) {
     return Error(Code::MissingInputInfo,
                  fmt::format("the file does not say the type and sizes of the input '{}'", in.path),
@@ -178,14 +292,72 @@ class Inputs {
 /// The symbols that the names of sizes stand for.
 class Sizes {
  public:
-  explicit Sizes(onnx::Builder& builder) : builder_(builder) {}
+  Sizes(const program::Program& program, onnx::Builder& builder) : program_(program), builder_(builder) {}
+
+  /// Makes the symbol of a size that is nothing else. All others are formulas of such symbols; where a symbol never
+  /// stands alone, the first size that is linear in it (the `derived` ones) tells it.
+  void define(const TensorInput& in, const InputSpec::Size& size, bool derived) {
+    const std::optional<Linear> line = size.formula ? linear(*size.formula) : std::nullopt;
+    if (!line || symbols.contains(line->symbol) || derived == (size.formula->kind == program::Expr::Kind::Name)) return;
+    sym::SymbolInfo info = range_of(line->symbol);
+    for (std::optional<int64_t>* bound : {&info.lower, &info.upper})
+      if (*bound) *bound = checked_add(checked_mul(**bound, line->factor), line->offset);
+    if (line->offset == 0) info.divisor = line->factor;
+    const onnx::Dim whole = named(in, size, info);
+    symbols[line->symbol] =
+        builder_.sym.floor_div(builder_.sym.sub(whole, builder_.dim(line->offset)), builder_.dim(line->factor));
+    known_[size.formula] = whole;
+  }
 
   onnx::Dim dim(const TensorInput& in, const InputSpec::Size& size) {
+    if (!size.formula) return named(in, size, {});
+    if (const auto own = known_.find(size.formula); own != known_.end()) return own->second;
+    const auto known = eval::evaluate_formula(builder_.sym, *size.formula, symbols);
+    if (!known)
+      throw Error(Code::MissingInputInfo, fmt::format("the size {} of the input '{}' does not follow from other sizes",
+                                                      program::print(*size.formula), in.name));
+    return *known;
+  }
+
+  /// The integer that an input is.
+  onnx::Dim integer(const TensorInput& in, onnx::Value* value) {
+    const std::string& symbol = in.integer->name;
+    if (in.integer->kind == program::Expr::Kind::Name && !symbols.contains(symbol))
+      symbols[symbol] = builder_.symbol_of(value, in.name);
+    return dim(in, {.formula = in.integer});
+  }
+
+  eval::SymbolTable symbols;  ///< by their names in the file
+  std::vector<std::string> preconditions;
+
+ private:
+  struct Known {
+    onnx::Dim symbol;
+    std::optional<int64_t> sample;
+    std::string input;
+  };
+
+  /// What the file knows of a symbol.
+  sym::SymbolInfo range_of(const std::string& symbol) const {
+    sym::SymbolInfo info;
+    for (const program::Symbol& s : program_.symbols) {
+      if (s.name != symbol) continue;
+      if (s.lower) info.lower = s.lower;
+      info.upper = s.upper;
+    }
+    return info;
+  }
+
+  onnx::Dim named(const TensorInput& in, const InputSpec::Size& size, sym::SymbolInfo info) {
     if (size.name.empty()) return builder_.dim(*size.value);
     Known& known = symbols_[size.name];
     if (!known.symbol) {
-      known = {builder_.sym.symbol({.name = size.name, .lower = 1, .upper = {}, .sample = size.value, .divisor = 1}),
-               size.value, in.name};
+      if (info.lower.value_or(1) > 1 && *info.lower > info.divisor)
+        preconditions.push_back(fmt::format("{} >= {}", size.name, *info.lower));
+      if (info.upper) preconditions.push_back(fmt::format("{} <= {}", size.name, *info.upper));
+      info.name = size.name;
+      info.sample = size.value;
+      known = {builder_.sym.symbol(info), size.value, in.name};
     } else if (known.sample && size.value && *known.sample != *size.value) {
       throw Error(Code::BadOption,
                   fmt::format("the dimension '{}' is {} in the sample of '{}' and {} in that of '{}'", size.name,
@@ -195,14 +367,10 @@ class Sizes {
     return known.symbol;
   }
 
- private:
-  struct Known {
-    onnx::Dim symbol;
-    std::optional<int64_t> sample;
-    std::string input;
-  };
+  const program::Program& program_;
   onnx::Builder& builder_;
   std::map<std::string, Known> symbols_;
+  std::map<const program::Expr*, onnx::Dim> known_;
 };
 
 }  // namespace
@@ -247,8 +415,12 @@ InputSpec parse_input_spec(const std::string& text) {
   return spec;
 }
 
-std::vector<TensorInput> find_inputs(const program::Program& program, const ExportOptions& options) {
-  return Inputs(program, options).list(options);
+std::vector<TensorInput> find_inputs(const program::Program& program, const ExportOptions& options,
+                                     std::vector<Diagnostic>* warnings) {
+  Inputs inputs(program, options);
+  std::vector<TensorInput> found = inputs.list(options);
+  if (warnings) *warnings = std::move(inputs.warnings);
+  return found;
 }
 
 namespace {
@@ -256,11 +428,11 @@ namespace {
 /// Puts the graph's inputs back into the containers that forward takes.
 class Arguments {
  public:
-  Arguments(std::map<std::string, onnx::Value*> tensors, onnx::Builder& builder)
+  Arguments(std::map<std::string, eval::Value> tensors, onnx::Builder& builder)
       : tensors_(std::move(tensors)), builder_(builder) {}
 
   std::optional<eval::Value> make(const std::string& path, const program::Type& type, const Data* sample) {
-    if (auto found = tensors_.find(path); found != tensors_.end()) return eval::Value(found->second);
+    if (auto found = tensors_.find(path); found != tensors_.end()) return found->second;
     if (sample && sample->container) {
       std::vector<eval::Value> items;
       const std::vector<Data>& from = sample->container->items;
@@ -316,18 +488,22 @@ class Arguments {
   }
 
  private:
-  std::map<std::string, onnx::Value*> tensors_;
+  std::map<std::string, eval::Value> tensors_;
   onnx::Builder& builder_;
 };
 
 }  // namespace
 
-std::vector<eval::Value> make_inputs(const program::Program& program, const ExportOptions& options,
-                                     onnx::Builder& builder) {
-  std::map<std::string, onnx::Value*> tensors;
-  Sizes sizes(builder);
+ModelInputs make_inputs(const program::Program& program, const ExportOptions& options, onnx::Builder& builder) {
+  std::map<std::string, eval::Value> tensors;
+  Sizes sizes(program, builder);
+  ModelInputs out;
+  const std::vector<TensorInput> inputs = find_inputs(program, options, &out.warnings);
+  for (bool derived : {false, true})
+    for (const TensorInput& in : inputs)
+      for (size_t i = 0; in.sizes && i < in.sizes->size(); ++i) sizes.define(in, (*in.sizes)[i], derived);
   std::vector<Diagnostic> missing;
-  for (const TensorInput& in : find_inputs(program, options)) {
+  for (const TensorInput& in : inputs) {
     if (!in.dtype || !in.sizes) {
       if (in.sizes && !in.dtype) {
         missing.push_back(Error(Code::MissingInputInfo, fmt::format("the type of the input '{}' is not known", in.path),
@@ -340,11 +516,11 @@ std::vector<eval::Value> make_inputs(const program::Program& program, const Expo
     }
     onnx::Shape shape;
     for (const InputSpec::Size& s : *in.sizes) shape.push_back(sizes.dim(in, s));
-    tensors[in.path] = builder.input(in.name, *in.dtype, std::move(shape));
+    onnx::Value* value = builder.input(in.name, *in.dtype, std::move(shape));
+    tensors[in.path] = in.integer ? eval::Value(sizes.integer(in, value)) : eval::Value(value);
   }
   if (!missing.empty()) throw Error(std::move(missing));
   Arguments arguments(std::move(tensors), builder);
-  std::vector<eval::Value> out;
   const program::Function& forward = program.forward();
   for (size_t i = 1; i < forward.parameters.size(); ++i) {
     const program::Parameter& p = forward.parameters[i];
@@ -356,8 +532,10 @@ std::vector<eval::Value> make_inputs(const program::Program& program, const Expo
       throw Error(Code::MissingInputInfo,
                   fmt::format("forward takes '{}' of type {}, which is no tensor", p.name, p.type.str()),
                   "give the argument a default value in the model, or trace the model with it");
-    out.push_back(*v);
+    out.arguments.push_back(*v);
   }
+  out.symbols = std::move(sizes.symbols);
+  out.preconditions = std::move(sizes.preconditions);
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace lithify::eval {
 
@@ -52,6 +53,7 @@ std::string describe(const Value& v) {
 struct Evaluator::Frame {
   std::unordered_map<std::string_view, Value> locals;
   std::optional<Value> returned;
+  const program::Function* function = nullptr;
 };
 
 // A closure lives no longer than the frame that it captures, which waits for it.
@@ -323,6 +325,7 @@ Value Evaluator::call_operator(const Expr& e, Frame& frame) {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> keywords;
   arguments(e, 0, frame, positional, keywords);
+  if (autocast_) cast_operands(e, positional, keywords);
   if (e.name == "prim::fork" || e.name == "prim::awaitable") {
     if (auto* f = positional.empty() ? nullptr : positional[0].get_if<Function>(); f && f->closure)
       return call_closure(*f);
@@ -365,6 +368,7 @@ Value Evaluator::call_function(const program::Function& f, std::vector<Value> po
     throw Error(Code::BadProgram, fmt::format("{} takes {} arguments, and {} are given", f.qualified_name,
                                               f.parameters.size(), positional.size()));
   Frame frame;
+  frame.function = &f;
   for (size_t i = 0; i < f.parameters.size(); ++i) {
     const program::Parameter& p = f.parameters[i];
     auto keyword = std::find_if(keywords.begin(), keywords.end(), [&](auto& k) { return k.first == p.name; });
@@ -471,6 +475,7 @@ void Evaluator::execute(const std::vector<Stmt>& body, Frame& frame) {
 
 void Evaluator::execute(const Stmt& s, Frame& frame) {
   step();
+  if (s.scope) builder_.scope = *s.scope;
   switch (s.kind) {
     case Stmt::Kind::Assign:
       return assign(s, frame);
@@ -515,6 +520,8 @@ void Evaluator::execute(const Stmt& s, Frame& frame) {
       }
       return;
     case Stmt::Kind::With: {
+      if (s.values[0].kind == Expr::Kind::Operator && s.values[0].name == "prim::autocast")
+        return with_autocast(s, frame);
       // Context managers of TorchScript switch gradients and profiling; they do not change values.
       Value manager = evaluate(s.values[0], frame);
       if (!s.targets.empty()) frame.locals[s.targets[0]] = manager;
@@ -552,6 +559,73 @@ void Evaluator::assign(const Stmt& s, Frame& frame) {
     for (const Expr& e : s.values) values.push_back(evaluate(e, frame));
   }
   for (size_t i = 0; i < s.targets.size(); ++i) frame.locals[s.targets[i]] = std::move(values[i]);
+  if (self_check || autocast_) compare_with_records(s, frame);
+}
+
+// A difference is a fault here; within autocast it is an operator that casts in a way that is not known here.
+void Evaluator::compare_with_records(const Stmt& s, const Frame& frame) {
+  if (!frame.function) return;
+  for (const std::string& target : s.targets) {
+    const auto fact = frame.function->facts.find(target);
+    if (fact == frame.function->facts.end()) continue;
+    const std::optional<std::string> wrong =
+        contradiction(builder_.sym, fact->second, frame.locals.at(target), symbols);
+    if (!wrong) continue;
+    const bool cast = autocast_ && !self_check;
+    const std::string& subject = s.values[0].name;
+    report({cast ? Code::UnsupportedArgument : Code::Internal, Severity::Error,
+            fmt::format("{}: the value {} of {}{}", subject, *wrong, target, cast ? ", under autocast" : ""),
+            program_.locate(s.pos), cast ? "export the model without autocast" : "", subject});
+  }
+}
+
+// ---- autocast -----------------------------------------------------------------------------------------------------
+
+void Evaluator::with_autocast(const Stmt& s, Frame& frame) {
+  const std::vector<Expr>& settings = s.values[0].items;
+  const bool enabled = settings.size() == 3 && settings[2].integer != 0;
+  const std::optional<DType> outer =
+      std::exchange(autocast_, enabled ? dtype_of_torch(settings[1].integer) : std::nullopt);
+  execute(s.body, frame);
+  autocast_ = outer;
+}
+
+// Products of matrices and convolutions take their operands in the type of autocast. Whatever else an operator does
+// under autocast shows in the types that the file records.
+void Evaluator::cast_operands(const Expr& call, std::vector<Value>& positional,
+                              std::vector<std::pair<std::string, Value>>& keywords) {
+  static const std::set<std::string_view> cast = {"addbmm",
+                                                  "addmm",
+                                                  "baddbmm",
+                                                  "bmm",
+                                                  "conv1d",
+                                                  "conv2d",
+                                                  "conv3d",
+                                                  "conv_tbc",
+                                                  "conv_transpose1d",
+                                                  "conv_transpose2d",
+                                                  "conv_transpose3d",
+                                                  "einsum",
+                                                  "linear",
+                                                  "matmul",
+                                                  "mm",
+                                                  "prelu",
+                                                  "scaled_dot_product_attention"};
+  std::string_view name = call.name;
+  if (!name.starts_with("aten::")) return;
+  name = name.substr(6, name.find('.', 6) - 6);
+  if (!cast.contains(name)) return;
+  const std::function<void(Value&)> convert = [&](Value& v) {
+    if (v.is_list()) {
+      std::vector<Value> items = v.items();
+      for (Value& item : items) convert(item);
+      v = Value::list(std::move(items));
+    } else if (v.is_tensor() && is_float(v.tensor()->dtype()) && v.tensor()->dtype() != DType::Double) {
+      v = Value(builder_.cast(v.tensor()->read(builder_), *autocast_));
+    }
+  };
+  for (Value& v : positional) convert(v);
+  for (auto& [key, v] : keywords) convert(v);
 }
 
 bool Evaluator::condition(const Value& v, program::Pos pos) {

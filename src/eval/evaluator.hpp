@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "eval/formula.hpp"
 #include "eval/registry.hpp"
 #include "eval/value.hpp"
 #include "program/program.hpp"
@@ -39,6 +40,8 @@ class Evaluator {
 
   std::vector<Diagnostic> diagnostics;
   std::map<std::string, OperatorUse> operators;
+  SymbolTable symbols;      ///< what the symbols of recorded formulas stand for
+  bool self_check = false;  ///< every value that is assigned is compared with what the file records of it
 
  private:
   struct Frame;
@@ -53,6 +56,10 @@ class Evaluator {
   void execute(const std::vector<program::Stmt>& body, Frame& frame);
   void execute(const program::Stmt& s, Frame& frame);
   void assign(const program::Stmt& s, Frame& frame);
+  void compare_with_records(const program::Stmt& s, const Frame& frame);
+  void with_autocast(const program::Stmt& s, Frame& frame);
+  void cast_operands(const program::Expr& call, std::vector<Value>& positional,
+                     std::vector<std::pair<std::string, Value>>& keywords);
   Value evaluate(const program::Expr& e, Frame& frame);
   Value evaluate_annotation(const program::Type& type, Value v);
   Value subscript(const Value& container, const Value& index);
@@ -75,6 +82,7 @@ class Evaluator {
   onnx::Builder& builder_;
   std::shared_ptr<Object> root_;
   program::Pos pos_;
+  std::optional<DType> autocast_;  // the type that matrix products compute in
   int depth_ = 0;
   int64_t steps_ = 0;
   std::unordered_map<const void*, std::string> paths_;  // of tensors and objects of the file

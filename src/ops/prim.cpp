@@ -217,6 +217,13 @@ void register_functions(Registry& ops) {
     r.tensor()->is_number = true;
     return r;
   });
+  ops.add("prim::ite(Any b, Any t, Any f) -> Any", [](Call& c) -> Value {
+    if (auto* b = c.arg("b").get_if<bool>()) return c.arg(*b ? "t" : "f");
+    Value r =
+        c.call("aten::where", {as_run_time(c, c.arg("b")), as_run_time(c, c.arg("t")), as_run_time(c, c.arg("f"))});
+    r.tensor()->is_number = true;
+    return r;
+  });
   // min, max and sum of a list of numbers, min and max of two lists.
   for (const char* name : {"prim::min", "prim::max"})
     ops.add(std::string(name) + ".self(t[] self) -> t", [op = std::string(name)](Call& c) -> Value {
@@ -312,8 +319,8 @@ void register_conversions(Registry& ops) {
   for (const char* schema : {"aten::Float(Any a) -> float", "aten::FloatImplicit(Tensor a) -> float"})
     ops.add(schema, [](Call& c) { return to_float(c, c.arg("a")); });
   ops.add("aten::Bool(Any a) -> bool", [](Call& c) { return to_bool(c, c.arg("a")); });
-  for (const char* schema : {"aten::ScalarImplicit(Tensor a) -> Scalar", "aten::item(Tensor a) -> Scalar"})
-    ops.add(schema, [](Call& c) { return to_scalar(c, c.arg("a")); });
+  ops.add("aten::ScalarImplicit(Tensor a) -> Scalar", [](Call& c) { return to_scalar(c, c.arg("a")); });
+  ops.add("aten::item(Tensor self) -> Scalar", [](Call& c) { return to_scalar(c, c.arg("self")); });
   ops.add("prim::tolist(Tensor a) -> Any", [](Call& c) -> Value {
     std::vector<int64_t> at;
     return nested_list(c, c.tensor("a"), 0, at);

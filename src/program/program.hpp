@@ -95,6 +95,7 @@ struct Stmt {
   bool unpack = false;                            ///< "a, = v" or "a, b = v": values[0] is a sequence of targets.size()
   bool trailing_comma = false;                    ///< "a, b, = v": a tuple or list, not the results of an operator
   std::string name;                               ///< attribute of SetAttribute
+  std::optional<std::string> scope;  ///< the module it belongs to, where the file says so: "encoder.layer.0"
   std::vector<Expr> values;
   std::vector<Stmt> body;
   std::vector<Stmt> orelse;
@@ -106,6 +107,12 @@ struct Parameter {
   std::optional<Expr> default_value;
 };
 
+/// What a file records of a value: what its capture saw.
+struct Fact {
+  DType dtype = DType::Undefined;  ///< Undefined for an integer
+  std::vector<Expr> sizes;         ///< formulas over Program::symbols; of an integer, the one that it is
+};
+
 struct Function {
   std::string name;  ///< unqualified
   std::string qualified_name;
@@ -113,6 +120,7 @@ struct Function {
   Type returns;
   std::vector<Stmt> body;
   Pos pos;
+  std::unordered_map<std::string, Fact> facts;  ///< of names that the function sets, where the file has them
 };
 
 struct Class {
@@ -166,7 +174,15 @@ struct Object {
 
 /// A sample input that the file holds: dtype and sizes of tensors, no contents.
 struct SampleInput {
-  Data value;  ///< tensors have sizes and dtype and no storage
+  Data value;                  ///< tensors have sizes and dtype and no storage
+  std::vector<Expr> formulas;  ///< of a tensor's sizes, or of an integer, over Program::symbols; empty: just the sample
+};
+
+/// An integer of the program that inputs determine: the size of an axis, or a number. Formulas call it by its name.
+struct Symbol {
+  std::string name;
+  std::optional<int64_t> lower;
+  std::optional<int64_t> upper;
 };
 
 /// Text of one code file, and how to get from a byte of it to the user's source.
@@ -178,6 +194,7 @@ struct SourceFile {
 
 struct Program {
   std::string producer;      ///< "TorchScript" or "torch.export", for messages
+  std::string release;       ///< of PyTorch, which wrote the file; may be empty
   int64_t file_version = 0;  ///< decides which old meaning an operator has
   std::vector<SourceFile> files;
   std::unordered_map<std::string, Class> classes;       ///< by qualified name
@@ -185,6 +202,7 @@ struct Program {
   std::shared_ptr<Object> root;                         ///< the model
   std::vector<Data> constants;                          ///< CONSTANTS.cN
   std::optional<std::vector<SampleInput>> samples;      ///< one per parameter of forward, self excluded
+  std::vector<Symbol> symbols;                          ///< of the formulas, where something is known of them
 
   const Class* find_class(std::string_view qualified_name) const;
   const Function* find_function(std::string_view qualified_name) const;

@@ -5,6 +5,7 @@
 #include "archive/mapped_file.hpp"
 #include "archive/zip.hpp"
 #include "base/diagnostic.hpp"
+#include "read/exported/reader.hpp"
 #include "read/foreign.hpp"
 #include "read/torchscript/reader.hpp"
 
@@ -40,9 +41,7 @@ Opened open_model(const archive::Record& contents, const LiveTensors& live) {
   if (!is_zip(contents.bytes)) throw describe_foreign_file(contents.bytes);
   const Archive archive(contents);
   if (is_torchscript(archive)) return {Opened::Kind::TorchScript, read_torchscript(archive, live)};
-  if (is_exported(archive))
-    throw Error(Code::UnsupportedVersion, "the file is a torch.export archive, and these are not read yet",
-                "save the model as TorchScript: torch.jit.trace(model, example).save(\"model.pt\")");
+  if (is_exported(archive)) return {Opened::Kind::Exported, read_exported(archive, live)};
   throw describe_foreign_archive(archive);
 }
 

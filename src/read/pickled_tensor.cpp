@@ -91,7 +91,14 @@ TensorView resolved(const TensorView& view, LazyBits bits, std::string_view name
   return TensorView::dense(view.dtype, view.sizes, std::move(data));
 }
 
-/// Throws unless every element of the view lies in a storage of `elements` elements.
+}  // namespace
+
+TensorView live_tensor(const TensorView& tensor, const TensorView& described, std::string_view name) {
+  if (tensor.dtype != described.dtype || tensor.sizes != described.sizes)
+    throw bad_tensor(name, "in memory has another type or other sizes than in the file");
+  return tensor;
+}
+
 void check_extent(const TensorView& view, int64_t elements, std::string_view name) {
   int64_t count = 1, last = view.offset, element = static_cast<int64_t>(byte_size(view.dtype));
   bool empty = std::ranges::find(view.sizes, 0) != view.sizes.end();
@@ -110,15 +117,6 @@ void check_extent(const TensorView& view, int64_t elements, std::string_view nam
     throw Error(Code::LimitExceeded,
                 fmt::format("the tensor '{}' repeats {} stored elements over {} bytes", name, elements, count));
 }
-
-/// The live tensor, when it looks as the file says.
-TensorView live(const TensorView& tensor, const TensorView& described, std::string_view name) {
-  if (tensor.dtype != described.dtype || tensor.sizes != described.sizes)
-    throw bad_tensor(name, "in memory has another type or other sizes than in the file");
-  return tensor;
-}
-
-}  // namespace
 
 struct TensorReader::Named {
   std::string key;
@@ -184,7 +182,7 @@ TensorView TensorReader::strided(Arguments args, std::optional<DType> dtype, con
   const auto present = static_cast<int64_t>(view.storage->bytes.size());
   if (present == 0 && bytes > 0 && live_) {
     if (const auto found = live_->find(std::string(name)); found != live_->end())
-      return live(found->second, view, name);
+      return live_tensor(found->second, view, name);
   }
   if (present == 0 && bytes > 0)
     throw Error(Code::BadTensor, fmt::format("the contents of the tensor '{}' are not in the file", name),

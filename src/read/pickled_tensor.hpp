@@ -17,6 +17,13 @@ namespace lithify::read {
 /// Contents of tensors that the file has not, by the tensor's name: they are in the memory of who made the file.
 using LiveTensors = std::unordered_map<std::string, TensorView>;
 
+/// The live tensor, when it looks as the file says; else throws BadTensor.
+TensorView live_tensor(const TensorView& tensor, const TensorView& described, std::string_view name);
+
+/// Throws BadTensor unless every element of the view lies in a storage of `elements` elements, LimitExceeded when it
+/// repeats them too often. `name` is for messages.
+void check_extent(const TensorView& view, int64_t elements, std::string_view name);
+
 /// Reads the tensors of one pickle. Storages are records of one folder of the archive; views of one storage share it.
 class TensorReader {
  public:

@@ -31,7 +31,7 @@ Exported exported(const std::string& parameters, const std::string& body, std::v
   sym::Context sym;
   onnx::Graph graph;
   onnx::Builder builder(graph, sym, opset);
-  std::vector<eval::Value> arguments = driver::make_inputs(program, options, builder);
+  std::vector<eval::Value> arguments = driver::make_inputs(program, options, builder).arguments;
   eval::Evaluator evaluator(program, ops::all_rules(), builder);
   eval::Value result = evaluator.run(std::move(arguments));
   Exported out{"", evaluator.diagnostics};

@@ -435,7 +435,7 @@ TEST_CASE("other files are named") {
   CHECK(diagnostic_of_opening("").code == Code::CannotOpen);
   CHECK(diagnostic_of_opening(
             zip_of({{.name = "p/archive_format", .data = "pt2"}, {.name = "p/models/m.json", .data = "{}"}}))
-            .code == Code::UnsupportedVersion);
+            .code == Code::BadCode);
 }
 
 TEST_CASE("a description never fails, whatever the bytes") {

@@ -8,6 +8,7 @@
 #include "archive/pickle.hpp"
 #include "base/diagnostic.hpp"
 #include "program/parse.hpp"
+#include "read/byte_order.hpp"
 #include "read/pickled_tensor.hpp"
 #include "read/torchscript/data.hpp"
 #include "read/torchscript/debug_pkl.hpp"
@@ -37,13 +38,6 @@ int64_t read_version(const Archive& archive) {
                             newest_version),
                 "save the model again with a current release of PyTorch 2");
   return version;
-}
-
-void refuse_big_endian(const Archive& archive) {
-  const auto order = archive.read_if_present("byteorder");
-  if (order && order->text() != "little")
-    throw Error(Code::UnsupportedVersion, "the weights were saved on a big-endian machine",
-                "load and save the model on a little-endian machine");
 }
 
 void parse_code(const Archive& archive, Program& program) {
@@ -83,7 +77,7 @@ std::optional<std::vector<program::SampleInput>> read_samples(const Archive& arc
     if (items[i].kind != Data::Kind::String || items[i].text != "forward") continue;
     if (items[i + 1].kind != Data::Kind::List) return std::nullopt;
     std::vector<program::SampleInput> samples;
-    for (const Data& value : items[i + 1].container->items) samples.push_back({value});
+    for (const Data& value : items[i + 1].container->items) samples.push_back({value, {}});
     return samples;
   }
   return std::nullopt;
