@@ -138,6 +138,14 @@ void register_conv(Registry& ops) {
   std::string modes =
       "(Tensor input, Tensor weight, Tensor? bias, int[] stride, str padding, int[] dilation, int groups) -> Tensor";
   ops.add("aten::_convolution_mode" + modes, conv_named_padding);
+  // [time, batch, channels], and weights [kernel, in, out]
+  ops.add("aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", [](Call& c) -> Value {
+    onnx::Value* x = c.onnx.transpose(c.tensor("self"), {1, 2, 0});
+    onnx::Value* weight = c.onnx.transpose(c.tensor("weight"), {2, 1, 0});
+    Value ones = Value::list(std::vector<Value>{c.number_value(1)});
+    Value y = c.call("aten::conv1d", {x, weight, c.arg("bias"), ones, Value::list(std::vector<Value>{c.arg("pad")})});
+    return c.onnx.transpose(c.as_tensor(y), {2, 0, 1});
+  });
 }
 
 }  // namespace lithify::ops

@@ -71,3 +71,4 @@ case(
     x[4, 3, 3, 3],
     x[4],
 )
+case(torch.conv_tbc, x[S >= 3, B, 4], x[3, 4, 5], x[5], 1)

@@ -420,6 +420,10 @@ void register_creation(eval::Registry& ops) {
   ops.add("aten::as_tensor.number(Scalar t, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
           [](Call& c) { return from_numbers(c, "t"); });
   register_random(ops);
+  ops.add("aten::_dim_arange(Tensor like, int dim) -> Tensor", [](Call& c) {
+    Shape shape = c.tensor("like")->shape;
+    return c.call("aten::arange", {shape.at(static_cast<size_t>(c.dim("dim", shape.size())))});
+  });
 }
 
 }  // namespace lithify::ops

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 #include "ops/slicing.hpp"
 
@@ -266,6 +267,37 @@ Value index_rule(Call& c) {
   if (index.dims.empty()) return x;
   if (index.dims.size() > 1) return indexed(c.onnx, x, index);
   return gathered(c.onnx, x, index.tensors[static_cast<size_t>(index.first())], index.first());
+}
+
+// Indices brought within the tensor; what they are for where the mask is false does not matter.
+Value clamped_indices(Call& c, const OnnxValue* x) {
+  Builder& b = c.onnx;
+  std::vector<Value> out;
+  std::vector<OnnxValue*> indices = c.maybe_tensors("indices");
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (!indices[i]) {
+      out.push_back(eval::None{});
+      continue;
+    }
+    Dim size = x->shape.at(i);
+    OnnxValue *first = b.symbolic(c.sym.neg(size)), *last = b.symbolic(c.sym.sub(size, c.sym.constant(1)));
+    out.push_back(clip(b, as_index(b, indices[i]), first, last));
+  }
+  return Value::list(std::move(out));
+}
+
+Value masked_index(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  OnnxValue* taken = c.as_tensor(c.call("aten::index", {c.arg("self"), clamped_indices(c, x)}));
+  return c.onnx.where(c.onnx.cast(c.tensor("mask"), DType::Bool), taken, c.number("fill", x->dtype));
+}
+
+Value masked_index_put_accumulate(Call& c) {
+  Builder& b = c.onnx;
+  OnnxValue* x = c.tensor("self");
+  OnnxValue* values = c.tensor_as("values", x->dtype);
+  values = b.where(b.cast(c.tensor("mask"), DType::Bool), values, b.scalar(x->dtype, 0));
+  return c.call("aten::index_put", {x, clamped_indices(c, x), values, true});
 }
 
 onnx::Attributes reduction(Call& c, std::string_view name) {
@@ -781,6 +813,11 @@ void register_index(eval::Registry& ops) {
         "unsafe=False) -> "
         "Tensor"},
        index_put);
+  ops.add("aten::_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
+          masked_index);
+  ops.add(
+      "aten::_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor",
+      masked_index_put_accumulate);
   ops.add("aten::take(Tensor self, Tensor index) -> Tensor", [](Call& c) -> Value {
     return c.onnx.gather(flat(c.onnx, c.tensor("self")), as_index(c.onnx, c.tensor("index")), 0);
   });

@@ -398,3 +398,16 @@ case(nn.CircularPad1d(2), x[B, 3, S >= 2])
 case(nn.CircularPad2d((1, 2, 0, 1)), x[B, 3, H >= 2, W >= 2])
 case(nn.ConstantPad1d((1, 2), 3.5), x[B, 3, S])
 case(nn.ZeroPad2d((1, 2, -1, 1)), x[B, 3, H >= 2, W])
+
+table = torch.randn(7, 4)
+case(lambda i: F.embedding(i, table.clone(), max_norm=1.0), i64(0, 7)[B, S], script=False)
+case(lambda i: F.embedding(i, table.clone(), max_norm=0.5, norm_type=1.0), i64(0, 7)[S], script=False)
+case(lambda a, m, i: torch.ops.aten._unsafe_masked_index(a, m, [None, i], 2.5), x[B, 4], boolean[5], i64(-3, 9)[5])
+case(
+    lambda a, m, i, v: torch.ops.aten._unsafe_masked_index_put_accumulate(a, m, [i], v),
+    x[4],
+    boolean[S],
+    i64(0, 4)[S],
+    x[S],
+    opsets=range(16, 24),
+)

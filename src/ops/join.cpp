@@ -137,6 +137,25 @@ Value combinations(Call& c) {
   return c.onnx.gather(x, int_array(c.onnx, indices, {static_cast<int64_t>(rows.size()), r}), 0);
 }
 
+// Each tensor, padded to a multiple of the number of chunks, as [..., chunks, rest]; side by side.
+Value chunk_cat(Call& c) {
+  onnx::Builder& b = c.onnx;
+  onnx::Inputs parts;
+  for (onnx::Value* x : c.tensors("tensors")) {
+    int64_t axis = c.dim("dim", x->rank());
+    auto at = static_cast<size_t>(axis);
+    Dim chunks = c.size("num_chunks"), length = b.sym.ceil_div(x->shape[at], chunks);
+    std::vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
+    pads[at].second = b.sym.sub(b.sym.mul(length, chunks), x->shape[at]);
+    x = b.pad(x, pads, "constant");
+    Shape shape(x->shape.begin(), x->shape.begin() + axis);
+    shape.push_back(chunks);
+    shape.push_back(b.sym.mul(length, b.numel(Shape(x->shape.begin() + axis + 1, x->shape.end()))));
+    parts.push_back(b.reshape(x, shape));
+  }
+  return b.concat(parts, static_cast<int64_t>(parts.at(0)->rank()) - 1);
+}
+
 }  // namespace
 
 void register_join(eval::Registry& ops) {
@@ -160,6 +179,7 @@ void register_join(eval::Registry& ops) {
   ops.add("aten::block_diag(Tensor[] tensors) -> Tensor", block_diag);
   ops.add("aten::cartesian_prod(Tensor[] tensors) -> Tensor", cartesian_prod);
   ops.add("aten::combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor", combinations);
+  ops.add("aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", chunk_cat);
 }
 
 }  // namespace lithify::ops

@@ -214,6 +214,44 @@ onnx::Value* dot(onnx::Builder& b, onnx::Value* x, const std::vector<int64_t>& d
   return contract(b, x, xs, y, ys, out);
 }
 
+// The elements of a dimension of three, as a x b has them: a1 b2 - a2 b1, a2 b0 - a0 b2, a0 b1 - a1 b0.
+Value cross(Call& c, std::optional<int64_t> dim) {
+  onnx::Builder& b = c.onnx;
+  DType t = c.result_type({"self", "other"});
+  onnx::Value *x = c.tensor_as("self", t), *y = c.tensor_as("other", t);
+  Shape shape = b.broadcast(x->shape, y->shape);
+  if (!dim) {
+    auto found = std::find_if(shape.begin(), shape.end(), [](Dim d) { return d.is(3); });
+    if (found == shape.end()) c.mismatch("no dimension is of size 3");
+    dim = found - shape.begin();
+  }
+  auto turned = [&](onnx::Value* v, std::initializer_list<int64_t> order) {
+    return b.gather(v, b.ints(order), *dim - static_cast<int64_t>(shape.size() - v->rank()));
+  };
+  return b.sub(b.mul(turned(x, {1, 2, 0}), turned(y, {2, 0, 1})), b.mul(turned(x, {2, 0, 1}), turned(y, {1, 2, 0})));
+}
+
+// Every product of an element of one and an element of the other, block by block.
+Value kron(Call& c) {
+  onnx::Builder& b = c.onnx;
+  DType t = c.result_type({"self", "other"});
+  onnx::Value *x = c.tensor_as("self", t), *y = c.tensor_as("other", t);
+  size_t rank = std::max(x->rank(), y->rank());
+  auto spread = [&](onnx::Value* v, bool blocks) {
+    Shape shape;
+    for (size_t i = 0; i < rank; ++i) {
+      Dim d = i + v->rank() < rank ? b.dim(1) : v->shape[i + v->rank() - rank];
+      shape.push_back(blocks ? d : b.dim(1));
+      shape.push_back(blocks ? b.dim(1) : d);
+    }
+    return b.reshape(v, shape);
+  };
+  onnx::Value *blocks = spread(x, true), *within = spread(y, false);
+  Shape shape;
+  for (size_t i = 0; i < rank; ++i) shape.push_back(b.sym.mul(blocks->shape[2 * i], within->shape[2 * i + 1]));
+  return b.reshape(t == DType::Bool ? b.op("And", {blocks, within}) : b.mul(blocks, within), shape);
+}
+
 }  // namespace
 
 onnx::Value* linear(onnx::Builder& b, onnx::Value* x, onnx::Value* weight, onnx::Value* bias) {
@@ -311,6 +349,16 @@ void register_linear(Registry& ops) {
         out = c.onnx.squeeze(out, {rank - 2, rank - 1});
         return bias ? c.onnx.add(out, bias) : out;
       });
+  ops.add("aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor", [](Call& c) {
+    size_t rank = std::max(c.tensor("self")->rank(), c.tensor("other")->rank());
+    return cross(c, c.none("dim") ? std::nullopt : std::optional(c.dim("dim", rank)));
+  });
+  ops.add("aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", [](Call& c) {
+    return cross(c, c.dim("dim", std::max(c.tensor("self")->rank(), c.tensor("other")->rank())));
+  });
+  ops.add("aten::kron(Tensor self, Tensor other) -> Tensor", kron);
+  ops.add("aten::trace(Tensor self) -> Tensor",
+          [](Call& c) { return c.call("aten::sum", {c.call("aten::diagonal", {c.arg("self")})}); });
 }
 
 }  // namespace lithify::ops

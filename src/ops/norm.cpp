@@ -1,5 +1,7 @@
 #include "ops/norm.hpp"
 
+#include "ops/elementwise.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -264,6 +266,14 @@ void register_norm(Registry& ops) {
   });
   ops.add("aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
           [](Call& c) -> Value { return distance(c, c.onnx.sub(c.tensor("self"), c.tensor("other")), {}, false); });
+  // The distances of all pairs of rows, each pair once.
+  ops.add("aten::pdist(Tensor self, float p=2.) -> Tensor", [](Call& c) -> Value {
+    onnx::Builder& b = c.onnx;
+    onnx::Value* x = c.tensor("self");
+    onnx::Value* pairs = b.op("NonZero", {triangle(b, x->shape[0], x->shape[0], b.dim(1), false)});
+    auto rows = [&](int64_t i) { return b.gather(x, b.select(pairs, 0, b.dim(i)), 0); };
+    return distance(c, b.sub(rows(0), rows(1)), {c.number_value(-1)}, false);
+  });
 }
 
 }  // namespace lithify::ops

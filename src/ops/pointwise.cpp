@@ -485,6 +485,26 @@ Value heaviside(Call& c) {
   return b.where(b.op("Equal", {x, zero}), c.tensor("values"), step);
 }
 
+// x as m * 2^e with 1/2 <= |m| < 1. The logarithm may be off by one where x is near a power of two.
+Value frexp(Call& c) {
+  Builder& b = c.onnx;
+  Ref x = c.float_tensor("self");
+  Ref zero = like(b, x, 0), one = like(b, x, 1), half = like(b, x, 0.5);
+  Ref plain = b.op("And", {is_finite(b, x), compare(b, "NotEqual", x, zero)});
+  Ref size = b.where(plain, b.op("Abs", {x}), one);
+  Ref e = b.op("Floor", {b.div(b.op("Log", {size}), like(b, x, std::numbers::ln2))});
+  // In two steps, as 2^e alone may not be a number of the type.
+  Ref part = b.op("Floor", {b.mul(e, half)});
+  auto power = [&](Ref v) { return b.op("Pow", {like(b, x, 2), v}); };
+  Ref m = b.div(b.div(size, power(part)), power(b.sub(e, part)));
+  Ref more = b.cast(compare(b, "GreaterOrEqual", m, like(b, x, 2)), x->dtype);
+  Ref less = b.cast(b.op("Less", {m, one}), x->dtype);
+  m = b.div(b.mul(m, b.add(less, one)), b.add(more, one));
+  e = b.add(b.sub(b.add(e, more), less), one);
+  m = b.mul(b.mul(m, half), b.op("Sign", {x}));
+  return Value::tuple({b.where(plain, m, x), b.cast(b.where(plain, e, zero), DType::Int32)});
+}
+
 }  // namespace
 
 void register_pointwise(eval::Registry& ops) {
@@ -617,6 +637,7 @@ void register_pointwise(eval::Registry& ops) {
   ops.add("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
           [](Call& c) { return add_product(c, true); });
   ops.add("aten::heaviside(Tensor self, Tensor values) -> Tensor", heaviside);
+  ops.add("aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)", frexp);
 }
 
 }  // namespace lithify::ops

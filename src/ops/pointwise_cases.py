@@ -328,3 +328,5 @@ def half_of(a: torch.Tensor) -> torch.Tensor:
 case(lambda a: same_padding(a, 3, 2), x[B, N], script=False, ones=False)
 case(half_of, x[B, N])
 case(lambda a: a[:, : torch.floor(torch.as_tensor(a.size(1)) * 0.5 + 1).long()], x[B, N], script=False, ones=False)
+case(torch.frexp, (f32 | f64)[B, 9])
+case(torch.frexp, x(values=(0, 1, -2, 0.5, 3e38, 1e-40, inf, -inf, 4096, 0.0009765625))[20])

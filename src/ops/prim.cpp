@@ -345,9 +345,16 @@ void register_queries(Registry& ops) {
     return t->shape[static_cast<size_t>(c.dim("dim", t->rank()))];
   });
   ops.add("prim::shape(Tensor self) -> int[]", [](Call& c) { return c.call("aten::size", {c.arg("self")}); });
-  ops.add("aten::sym_size.int(Tensor self, int dim) -> int", [](Call& c) {
-    return c.call("aten::size", {c.arg("self"), c.arg("dim")});
-  });
+  for (std::string_view what : {"size", "stride"}) {
+    ops.add(fmt::format("aten::sym_{}(Tensor self) -> int[]", what),
+            [name = fmt::format("aten::{}", what)](Call& c) { return c.call(name, {c.arg("self")}); });
+    ops.add(fmt::format("aten::sym_{}.int(Tensor self, int dim) -> int", what),
+            [name = fmt::format("aten::{}", what)](Call& c) {
+              return c.call(name, {c.arg("self"), c.arg("dim")});
+            });
+  }
+  ops.add("aten::_shape_as_tensor(Tensor self) -> Tensor",
+          [](Call& c) -> Value { return c.onnx.shape_of(c.tensor("self")); });
   for (const char* schema : {"aten::numel(Tensor self) -> int", "aten::sym_numel(Tensor self) -> int"})
     ops.add(schema, [](Call& c) -> Value { return c.onnx.numel(c.tensor("self")->shape); });
   for (const char* schema : {"aten::dim(Tensor self) -> int", "prim::ndim(Tensor self) -> int"})
@@ -371,7 +378,9 @@ void register_queries(Registry& ops) {
   });
   ops.add("aten::is_contiguous(Tensor self) -> bool", [](Call&) -> Value { return true; });
   ops.add("aten::is_nonzero(Tensor self) -> bool", [](Call& c) { return to_bool(c, c.arg("self")); });
-  ops.add("aten::storage_offset(Tensor self) -> int", [](Call& c) -> Value { return c.sym.constant(0); });
+  for (const char* schema :
+       {"aten::storage_offset(Tensor self) -> int", "aten::sym_storage_offset(Tensor self) -> int"})
+    ops.add(schema, [](Call& c) -> Value { return c.sym.constant(0); });
   ops.add("aten::stride(Tensor self) -> int[]", [](Call& c) -> Value {
     const Shape& shape = c.tensor("self")->shape;
     std::vector<Value> out(shape.size());
@@ -477,8 +486,23 @@ void register_strings(Registry& ops) {
   ops.add("prim::RaiseException(str msg, str? cls=None) -> ()", [](Call& c) -> Value {
     throw Error(Code::ProgramRaises, fmt::format("the program raises: {}", c.text("msg")));
   });
-  for (const char* schema : {"aten::set_grad_enabled(bool val) -> ()", "aten::manual_seed(int seed) -> ()"})
+  for (const char* schema :
+       {"aten::set_grad_enabled(bool val) -> ()", "aten::manual_seed(int seed) -> ()",
+        "aten::_assert_scalar(Scalar self, str assert_msg) -> ()", "aten::_assert_async(Tensor self) -> ()",
+        "aten::_assert_async.msg(Tensor self, str assert_msg) -> ()",
+        "aten::_assert_tensor_metadata(Tensor a, int[]? size=None, int[]? stride=None, ScalarType? "
+        "dtype=None, *, Device? device=None, Layout? layout=None) -> ()",
+        "aten::sym_constrain_range(Scalar size, *, int? min=None, int? max=None) -> ()",
+        "aten::sym_constrain_range_for_size(Scalar size, *, int? min=None, int? max=None) -> ()"})
     ops.add(schema, [](Call&) -> Value { return None{}; });
+  for (const char* schema :
+       {"aten::_functional_assert_scalar(Scalar self, str assert_msg, Tensor dep_token) -> Tensor",
+        "aten::_functional_assert_async.msg(Tensor self, str assert_msg, Tensor dep_token) -> Tensor"})
+    ops.add(schema, [](Call& c) { return c.arg("dep_token"); });
+  ops.add("aten::set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)", [](Call& c) -> Value {
+    c.tensor_ref("self")->rebind(*c.tensor_ref("source"));
+    return c.arg("self");
+  });
   ops.add("aten::is_grad_enabled() -> bool", [](Call&) -> Value { return false; });
   for (const char* name : {"prim::is_scripting", "aten::is_scripting", "aten::_is_tracing", "aten::is_autocast_enabled",
                            "aten::is_autocast_cpu_enabled"})

@@ -86,6 +86,18 @@ Value count_nonzero(Call& c) {
   return reduced(c.onnx, "ReduceSum", flags, axes_of(c, x), false);
 }
 
+// The dimensions that broadcasting to the shape of self would have given are summed.
+Value sum_to_size(Call& c) {
+  Ref x = c.tensor("self");
+  std::vector<Dim> size = c.sizes("size");
+  if (size.size() > x->rank()) c.mismatch("self has fewer dimensions than the size");
+  size_t lead = x->rank() - size.size();
+  Axes axes;
+  for (size_t i = 0; i < x->rank(); ++i)
+    if (i < lead || (size[i - lead].is(1) && !x->shape[i].is(1))) axes.push_back(static_cast<int64_t>(i));
+  return axes.empty() ? x : c.onnx.reshape(c.onnx.reduce("ReduceSum", x, axes, true), size);
+}
+
 // ---- extrema -----------------------------------------------------------------------------------------------------
 
 Ref extremum(Builder& b, std::string_view op, Ref x, const Axes& axes, bool keep) {
@@ -190,6 +202,29 @@ Ref vector_norm(Builder& b, Ref x, double p, const Axes& axes, bool keep) {
   if (p == 0) return reduced(b, "ReduceSum", b.cast(truth(b, x), x->dtype), axes, keep);
   Ref sum = b.reduce("ReduceSum", b.op("Pow", {sizes(), like(b, x, p)}), axes, keep);
   return b.op("Pow", {sum, like(b, x, 1 / p)});
+}
+
+// What scales parts, whose norms these are, down to a greatest norm.
+Ref norm_limit(Builder& b, Ref norms, double limit) {
+  Ref most = like(b, norms, limit), one = like(b, norms, 1);
+  return b.where(b.op("Greater", {norms, most}), b.div(most, b.add(norms, like(b, norms, 1e-7))), one);
+}
+
+Value renorm(Call& c) {
+  Ref x = c.tensor("self");
+  Axes axes = all_axes(x);
+  std::erase(axes, c.dim("dim", x->rank()));
+  return c.onnx.mul(x, norm_limit(c.onnx, vector_norm(c.onnx, x, c.real("p"), axes, true), c.real("maxnorm")));
+}
+
+Value embedding_renorm(Call& c) {
+  Builder& b = c.onnx;
+  Ref x = c.tensor("self"), indices = b.cast(c.tensor("indices"), DType::Int64);
+  indices = b.reshape(indices, {b.numel(indices->shape)});
+  Ref rows = b.gather(x, indices, 0);
+  Ref limited = b.mul(rows, norm_limit(b, vector_norm(b, rows, c.real("norm_type"), {1}, true), c.real("max_norm")));
+  c.tensor_ref("self")->write(b, b.op("ScatterND", {x, b.unsqueeze(indices, {1}), limited}));
+  return c.arg("self");
 }
 
 Ref norm_operand(Call& c) {
@@ -433,6 +468,10 @@ void register_reduce(eval::Registry& ops) {
        {"aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
         "aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"})
     ops.add(schema, mean);
+  ops.add("aten::sum_to_size(Tensor self, int[] size) -> Tensor", sum_to_size);
+  ops.add("aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", renorm);
+  ops.add("aten::embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> Tensor(a!)",
+          embedding_renorm);
   ops.add("aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
           nansum);
   ops.add("aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",

@@ -152,3 +152,8 @@ case(torch.logcumsumexp, x[B, 4, S], dim=1)
 for fn in (torch.cummax, torch.cummin):
     case(fn, (f32 | i64)[B, 9], dim=1, opsets=range(12, 24))
     case(fn, x[B, S, 2], dim=-2, opsets=range(12, 24))
+case(torch.Tensor.sum_to_size, x[B, 4, S], (4, 1))
+case(torch.Tensor.sum_to_size, x[B, 4], (1, 4))
+for p in (1, 2, 3.0):
+    case(torch.renorm, x[B, 4, 2], p, 0, 0.5)
+    case(torch.renorm, x[3, B], p, -1, 1.5)

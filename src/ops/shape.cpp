@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "ops/register.hpp"
 #include "ops/slicing.hpp"
@@ -442,7 +443,17 @@ Value unfold(Call& c) {
   });
 }
 
-Value as_strided(Call& c) {
+/// Positions in the memory of a contiguous tensor.
+struct Strided {
+  std::vector<int64_t> positions;
+  std::vector<int64_t> sizes;
+
+  OnnxValue* take(Builder& b, OnnxValue* x) const {
+    return b.gather(b.reshape(x, {b.numel(x->shape)}), int_array(b, positions, sizes), 0);
+  }
+};
+
+Strided strided(Call& c) {
   OnnxValue* x = c.tensor("self");
   auto sizes = known(c.sizes("size")), strides = known(c.sizes("stride"));
   if (!sizes || !strides || !known(x->shape)) c.unsupported("dynamic sizes");
@@ -456,9 +467,23 @@ Value as_strided(Call& c) {
     if (next.size() > 1 << 20) c.unsupported("more than a million elements");
     positions = std::move(next);
   }
-  return c.view("self", [positions, sizes = *sizes](Builder& b, OnnxValue* v) {
-    return b.gather(b.reshape(v, {b.numel(v->shape)}), int_array(b, positions, sizes), 0);
-  });
+  return {std::move(positions), *sizes};
+}
+
+Value as_strided(Call& c) {
+  return c.view("self", [s = strided(c)](Builder& b, OnnxValue* v) { return s.take(b, v); });
+}
+
+Value as_strided_scatter(Call& c) {
+  Builder& b = c.onnx;
+  OnnxValue* x = c.tensor("self");
+  Strided s = strided(c);
+  if (std::set<int64_t>(s.positions.begin(), s.positions.end()).size() != s.positions.size())
+    c.unsupported("positions that overlap");
+  auto n = static_cast<int64_t>(s.positions.size());
+  OnnxValue* source = b.reshape(c.tensor_as("src", x->dtype), {b.dim(n)});
+  OnnxValue* flat = b.reshape(x, {b.numel(x->shape)});
+  return b.reshape(b.op("ScatterND", {flat, int_array(b, s.positions, {n, 1}), source}), x->shape);
 }
 
 Diagonal diagonal_of(Call& c, size_t rank) {
@@ -694,6 +719,9 @@ void register_shape(eval::Registry& ops) {
   ops.add("aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", unfold);
   ops.add("aten::as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)",
           as_strided);
+  ops.add(
+      "aten::as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+      as_strided_scatter);
   ops.add("aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
           [](Call& c) { return part_view(c, diagonal_of(c, c.tensor("self")->rank())); });
   ops.add("aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
@@ -702,6 +730,10 @@ void register_shape(eval::Registry& ops) {
     return diagonal_of(c, c.tensor("self")->rank() + 1).embed(c.onnx, c.tensor("self"));
   });
   ops.add("aten::diag(Tensor self, int diagonal=0) -> Tensor", diag);
+  ops.add("aten::diagflat(Tensor self, int offset=0) -> Tensor", [](Call& c) -> Value {
+    OnnxValue* x = c.tensor("self");
+    return Diagonal{c.integer("offset"), 0, 1}.embed(c.onnx, c.onnx.reshape(x, {c.onnx.numel(x->shape)}));
+  });
 
   // ---- blocks of an image
   ops.add("aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", pixel_shuffle);
