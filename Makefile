@@ -6,8 +6,9 @@ SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 
 .PHONY: build demo test unit test-asan test-python bench format lint clean setup asan
 
-build: setup  ## build/lithify, build/liblithify.a and .so
-	@[ -f build/build.ninja ] || cmake -S . -B build -G Ninja
+build: setup  ## build/lithify, build/liblithify.a and .so, and the Python package in python/
+	@grep -qs LITHIFY_PYTHON:BOOL=ON build/CMakeCache.txt || \
+	  cmake -S . -B build -G Ninja -DLITHIFY_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON)
 	cmake --build build -j $(JOBS)
 
 setup:

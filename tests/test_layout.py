@@ -57,6 +57,13 @@ def test_direction_of_includes(folder: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_doors_see_only_the_api() -> None:
+    doors = [p for p in SOURCES if p.is_relative_to(ROOT / "python")]
+    assert doors
+    wrong = [f"{p.relative_to(ROOT)} includes {h}" for p in doors for h in headers_of(p) if not h.startswith("lithify/")]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_public_headers_stand_alone() -> None:
     public = [p for p in SOURCES if p.is_relative_to(ROOT / "include")]
     wrong = [f"{p.relative_to(ROOT)} includes {h}" for p in public for h in headers_of(p) if not h.startswith("lithify/")]

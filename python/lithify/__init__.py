@@ -1,0 +1,18 @@
+"""From a PyTorch model to ONNX. `lithify.export` takes the call of torch.onnx.export.
+
+    import lithify
+
+    lithify.export(model, (x,), "model.onnx", input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+
+torch is imported when a live model is exported, and onnxruntime when a result is verified; files need neither.
+"""
+
+from __future__ import annotations
+
+from lithify._core import supported_operators
+from lithify._core import version as __version__
+from lithify._errors import ExportError
+from lithify._export import Result, export
+from lithify._files import check, convert, inspect
+
+__all__ = ["ExportError", "Result", "__version__", "check", "convert", "export", "inspect", "supported_operators"]

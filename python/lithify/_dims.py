@@ -1,0 +1,131 @@
+"""Dynamic dimensions: from what torch.onnx.export takes to names of axes of named inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from lithify._errors import ExportError
+from lithify._signature import Arguments
+from lithify._structure import _children
+
+Axes = dict[str, dict[int, str]]
+
+
+def from_axes(dynamic_axes: Mapping[str, Any]) -> Axes:
+    """`{"x": {0: "batch"}}`, or `{"x": [0]}`, whose names are those that torch.onnx.export gives."""
+    out: Axes = {}
+    for name, axes in dynamic_axes.items():
+        if isinstance(axes, Mapping):
+            out[name] = {_axis(name, a): str(d) for a, d in axes.items()}
+        elif isinstance(axes, Sequence) and not isinstance(axes, str):
+            out[name] = {_axis(name, a): f"{name}_dynamic_axes_{i + 1}" for i, a in enumerate(axes)}
+        else:
+            raise ExportError(f"dynamic_axes of '{name}' is neither a dict from axes to names nor a list of axes: {axes!r}")
+    return out
+
+
+def _axis(name: str, axis: Any) -> int:
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise ExportError(f"dynamic_axes of '{name}' has the axis {axis!r}, which is no integer")
+    return axis
+
+
+def from_shapes(dynamic_shapes: Any, arguments: Arguments, names: Sequence[str]) -> Axes:
+    """`dynamic_shapes` of torch.export: a dict by parameter, or a sequence in their order; nested as the arguments are."""
+    described: dict[int, Any] = {}  # by the tensor's number
+    counter = iter(range(len(arguments.tensors)))
+    given = arguments.structure
+    if isinstance(dynamic_shapes, Mapping):
+        unknown = [k for k in dynamic_shapes if k not in given]
+        if unknown:
+            raise ExportError(f"dynamic_shapes names {unknown[0]!r}, and the arguments are {', '.join(given)}")
+        pairs = [(value, dynamic_shapes.get(name)) for name, value in given.items()]
+    else:
+        shapes = list(dynamic_shapes)
+        if len(shapes) == 1 and len(given) > 1 and isinstance(shapes[0], tuple | list):  # *args are one parameter
+            shapes = list(shapes[0])
+        if len(shapes) != len(given):
+            raise ExportError(f"dynamic_shapes has {len(shapes)} entries for {len(given)} arguments ({', '.join(given)})")
+        pairs = list(zip(given.values(), shapes, strict=True))
+    for value, shape in pairs:
+        _match(value, shape, counter, described)
+    out: Axes = {}
+    for i, shape in described.items():
+        axes = _shape_axes(shape, arguments.tensors[i], names[i])
+        if axes:
+            out[names[i]] = axes
+    return out
+
+
+def _match(value: Any, shape: Any, counter: Any, described: dict[int, Any]) -> None:
+    """Pairs the tensors in `value`, in the order of flattening, with what `shape` says of them."""
+    if isinstance(value, torch.Tensor):
+        described[next(counter)] = shape
+        return
+    if isinstance(value, bool | int | float):
+        next(counter)
+        return
+    found = _children(value, "")
+    if found is None:
+        return
+    children = found[0]
+    if shape is None:
+        parts: list[Any] = [None] * len(children)
+    elif isinstance(shape, Mapping) and isinstance(value, Mapping):
+        parts = [shape.get(key) for key in value]
+    elif isinstance(shape, tuple | list):
+        parts = [p for s in shape for p in (s if _nested_pairs(s, len(shape), len(children)) else [s])]
+    else:
+        parts = [getattr(shape, "get", lambda _n: None)(name) for name, _ in children]
+    if len(parts) != len(children):
+        raise ExportError(f"dynamic_shapes has {len(parts)} entries for an argument of {len(children)} tensors")
+    for (_, child), part in zip(children, parts, strict=True):
+        _match(child, part, counter, described)
+
+
+def _nested_pairs(shape: Any, given: int, wanted: int) -> bool:
+    """Whether one list of keys and one of values, or a pair for each layer, stands for a cache's tensors."""
+    return given != wanted and isinstance(shape, tuple | list)
+
+
+def _shape_axes(shape: Any, tensor: torch.Tensor, name: str) -> dict[int, str]:
+    if shape is None:
+        return {}
+    rank = tensor.dim()
+    if isinstance(shape, Mapping):
+        entries = {(a + rank if a < 0 else a): d for a, d in shape.items()}
+    elif isinstance(shape, tuple | list):
+        if len(shape) != rank:
+            raise ExportError(f"dynamic_shapes of '{name}' has {len(shape)} entries, and the tensor has {rank} dimensions")
+        entries = dict(enumerate(shape))
+    else:
+        raise ExportError(f"dynamic_shapes of '{name}' is {shape!r}: a dict, a tuple or None is wanted")
+    out: dict[int, str] = {}
+    for axis, dim in entries.items():
+        label = _dim_name(dim, name, axis, tensor)
+        if label is not None:
+            out[axis] = label
+    return out
+
+
+def _dim_name(dim: Any, name: str, axis: int, tensor: torch.Tensor) -> str | None:
+    """The name of a dimension; None for one that stays as it is."""
+    if dim is None or dim is torch.export.Dim.STATIC:
+        return None
+    if isinstance(dim, str):
+        return dim
+    if dim is torch.export.Dim.AUTO or dim is torch.export.Dim.DYNAMIC or type(dim).__name__ == "_DimHint":
+        return None if "STATIC" in str(dim) else f"{name}_dim_{axis}"
+    if isinstance(dim, int):
+        if dim != tensor.shape[axis]:
+            raise ExportError(f"dynamic_shapes says that axis {axis} of '{name}' is {dim}; the sample has {tensor.shape[axis]}")
+        return None
+    label = getattr(dim, "__name__", None)
+    if label is None or not label.isidentifier():
+        raise ExportError(
+            f"axis {axis} of '{name}' is {label or dim!r}: dimensions that are formulas of others need capture=\"export\""
+        )
+    return label

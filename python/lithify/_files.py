@@ -1,0 +1,58 @@
+"""Model files: the core by itself, without torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from lithify import _core
+
+PathLike = str | os.PathLike[str]
+
+
+def convert(
+    model: PathLike,
+    out: PathLike,
+    *,
+    opset_version: int = _core.default_opset,
+    inputs: Sequence[str] = (),
+    dynamic_axes: Mapping[str, Mapping[int, str]] | None = None,
+    input_names: Sequence[str] = (),
+    output_names: Sequence[str] = (),
+    external_data: Literal["auto", "always", "never"] = "auto",
+) -> _core.ExportResult:
+    """Writes a file of torch.jit.save as ONNX. `inputs` says what the file does not: "x:float32[batch,3,224,224]"."""
+    result, _ = _core.export_model(
+        os.fspath(model),
+        {},
+        os.fspath(out),
+        opset=opset_version,
+        inputs=list(inputs),
+        dynamic_axes=_plain(dynamic_axes),
+        input_names=list(input_names),
+        output_names=list(output_names),
+        external_data=external_data,
+        progress=None,
+    )
+    return result
+
+
+def check(
+    model: PathLike,
+    *,
+    opset_version: int = _core.default_opset,
+    inputs: Sequence[str] = (),
+    dynamic_axes: Mapping[str, Mapping[int, str]] | None = None,
+) -> _core.CheckResult:
+    """Whether a model file can be exported, with every reason why not. True or false as a condition."""
+    return _core.check_model(os.fspath(model), {}, opset=opset_version, inputs=list(inputs), dynamic_axes=_plain(dynamic_axes))
+
+
+def inspect(model: PathLike) -> _core.InspectResult:
+    """What is in a model file."""
+    return _core.inspect_model(os.fspath(model))
+
+
+def _plain(axes: Mapping[str, Mapping[int, str]] | None) -> dict[str, dict[int, Any]]:
+    return {name: dict(dims) for name, dims in (axes or {}).items()}

@@ -1,0 +1,85 @@
+"""The arguments of a call of export: what belongs to which parameter of forward, as flat named tensors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from lithify._errors import ExportError
+from lithify._structure import Leaves, Rebuild, flatten, join, unique
+
+
+@dataclass
+class Arguments:
+    """The sample arguments. `names` are those of the tensors in them, `tensors` the tensors, both in the order of forward."""
+
+    names: list[str]
+    tensors: list[torch.Tensor]
+    structure: dict[str, Any]  # by parameter, as given
+    rebuild: Callable[[Sequence[torch.Tensor]], tuple[list[Any], dict[str, Any]]] = field(repr=False)
+
+
+def split_kwargs(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """As torch.onnx.export has it: a dict at the end of args is kwargs, unless kwargs is given or an empty dict follows it."""
+    args = tuple(args) if isinstance(args, tuple | list) else (args,)
+    if kwargs is not None:
+        return args, dict(kwargs)
+    if args and isinstance(args[-1], dict):
+        return args[:-1], dict(args[-1])
+    return args, {}
+
+
+def bind(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    """Flattens the arguments in the order of the parameters of `call`. Raises ExportError when they do not fit."""
+    leaves: Leaves = []
+    positional: list[Rebuild] = []
+    named: dict[str, Rebuild] = {}
+    structure: dict[str, Any] = {}
+    for name, kind, value in _bound(call, args, kwargs):
+        structure[name] = value
+        part = flatten(value, name, leaves)
+        if kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
+            named[name] = part
+        else:
+            positional.append(part)
+
+    def rebuild(tensors: Sequence[torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
+        rest = iter(tensors)
+        return [p(rest) for p in positional], {n: p(rest) for n, p in named.items()}
+
+    return Arguments(unique([n for n, _ in leaves]), [t for _, t in leaves], structure, rebuild)
+
+
+def _bound(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Name, kind and value of each argument."""
+    kinds = inspect.Parameter
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):  # something built in
+        return [(f"input_{i}", kinds.POSITIONAL_ONLY, v) for i, v in enumerate(args)] + [
+            (name, kinds.KEYWORD_ONLY, v) for name, v in kwargs.items()
+        ]
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        shown = ", ".join(str(p) for p in signature.parameters.values())
+        raise ExportError(f"the arguments do not fit forward({shown}): {error}") from None
+    out: list[tuple[str, Any, Any]] = []
+    skipped = False
+    for name, parameter in signature.parameters.items():
+        if name not in bound.arguments:
+            skipped = True
+            continue
+        value = bound.arguments[name]
+        if parameter.kind is kinds.VAR_POSITIONAL:
+            out += [(join(name, i), kinds.VAR_POSITIONAL, v) for i, v in enumerate(value)]
+        elif parameter.kind is kinds.VAR_KEYWORD:
+            out += [(key, kinds.VAR_KEYWORD, v) for key, v in value.items()]
+        else:
+            by_name = skipped and parameter.kind is kinds.POSITIONAL_OR_KEYWORD
+            out.append((name, kinds.KEYWORD_ONLY if by_name else parameter.kind, value))
+    return out

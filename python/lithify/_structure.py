@@ -1,0 +1,117 @@
+"""Nested arguments and results as flat lists of tensors with readable names, and back.
+
+`flatten` walks tuples, lists, mappings (`ModelOutput` among them), dataclasses, caches of keys and values, and what is registered
+as a pytree. A name is the way to the tensor: `pair_0`, `batch_mask`, `past_key_values.0.key`. None and other constants have none.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.utils import _pytree
+
+Leaves = list[tuple[str, torch.Tensor]]
+Rebuild = Callable[[Iterator[torch.Tensor]], Any]  # takes its tensors from the iterator, in the order in which they were found
+
+
+def flatten(value: Any, name: str, leaves: Leaves) -> Rebuild:
+    """Appends the tensors in `value`. Python numbers become tensors without dimensions, as in torch.onnx.export."""
+    if isinstance(value, torch.Tensor):
+        leaves.append((name, value))
+        return next
+    if isinstance(value, bool | int | float):
+        leaves.append((name, _number(value)))
+        return next
+    found = _children(value, name)
+    if found is None:
+        return lambda _: value
+    children, make = found
+    parts = [flatten(child, child_name, leaves) for child_name, child in children]
+    return lambda tensors: make([part(tensors) for part in parts])
+
+
+def join(name: str, part: Any) -> str:
+    text = re.sub(r"\W", "_", str(part))
+    return f"{name}_{text}" if name else text
+
+
+def unique(names: list[str]) -> list[str]:
+    """The names, with a number after one that was there before."""
+    seen: set[str] = set()
+    out = []
+    for name in names:
+        candidate, n = name, 0
+        while candidate in seen:
+            n += 1
+            candidate = f"{name}_{n}"
+        seen.add(candidate)
+        out.append(candidate)
+    return out
+
+
+def _number(value: bool | int | float) -> torch.Tensor:
+    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
+
+
+Children = tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]
+
+
+def _children(value: Any, name: str) -> Children | None:
+    """What a container holds, with names, and how to make another one; None when it is no container."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return [(join(name, f), v) for f, v in zip(value._fields, value, strict=True)], lambda items: type(value)(*items)
+    if isinstance(value, tuple | list):
+        kind = tuple if isinstance(value, tuple) else list
+        return [(join(name, i), v) for i, v in enumerate(value)], kind
+    if isinstance(value, Mapping):
+        return [(join(name, key), v) for key, v in value.items()], lambda items: _mapping(value, items)
+    if isinstance(layers := getattr(value, "layers", None), list) and all(hasattr(x, "keys") for x in layers):
+        return _cache(value, name)
+    if hasattr(value, "self_attention_cache"):
+        parts = ("self_attention_cache", "cross_attention_cache")
+        names = ("decoder", "encoder")
+        children = [(f"{name}.{n}" if name else n, getattr(value, p)) for n, p in zip(names, parts, strict=True)]
+        return children, lambda items: _with(value, dict(zip(parts, items, strict=True)))
+    if type(value) in _pytree.SUPPORTED_NODES:
+        node = _pytree.SUPPORTED_NODES[type(value)]
+        items, context = node.flatten_fn(value)
+        return [(join(name, i), v) for i, v in enumerate(items)], lambda made: node.unflatten_fn(made, context)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [f.name for f in dataclasses.fields(value)]
+        return [(join(name, f), getattr(value, f)) for f in fields], lambda items: _with(
+            value, dict(zip(fields, items, strict=True))
+        )
+    return None
+
+
+def _mapping(like: Mapping[Any, Any], items: list[Any]) -> Any:
+    made: Any = copy.copy(like)
+    for key, item in zip(list(like), items, strict=True):
+        made[key] = item
+    return made
+
+
+def _cache(value: Any, name: str) -> Children:
+    """A cache of transformers: the keys and values of each layer that has some."""
+    filled = [i for i, layer in enumerate(value.layers) if layer.keys is not None]
+    children = [(f"{name}.{i}.{kind}", getattr(value.layers[i], f"{kind}s")) for i in filled for kind in ("key", "value")]
+
+    def make(items: list[Any]) -> Any:
+        layers = [copy.copy(layer) for layer in value.layers]
+        for at, i in enumerate(filled):
+            layers[i].keys, layers[i].values = items[2 * at], items[2 * at + 1]
+        return _with(value, {"layers": layers})
+
+    return children, make
+
+
+def _with(value: Any, attributes: dict[str, Any]) -> Any:
+    made = copy.copy(value)
+    for name, item in attributes.items():
+        object.__setattr__(made, name, item)
+    return made

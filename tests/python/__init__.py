@@ -1,0 +1,1 @@
+"""The Python door: lithify.export and what belongs to it."""
