@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
 SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 
-.PHONY: build demo test unit test-asan test-python bench format lint clean setup asan
+.PHONY: build demo test unit test-asan test-python test-ops bench format lint clean setup asan
 
 build: setup  ## build/lithify, build/liblithify.a and .so, and the Python package in python/
 	@grep -qs LITHIFY_PYTHON:BOOL=ON build/CMakeCache.txt || \
@@ -32,6 +32,9 @@ test-asan: asan  ## unit tests and hostile files under AddressSanitizer and Unde
 
 test-python: build  ## operator cases, whole models, the command line, the layout
 	$(PYTHON) -m pytest -q -n $(JOBS) tests
+
+test-ops: build  ## PyTorch's own operator database, whole: takes an hour
+	$(PYTHON) -m tests.opinfo --dtypes float32,int64,bool --jobs $(JOBS) --out docs/opinfo.md
 
 bench: build  ## time and memory against torch.onnx.export
 	$(PYTHON) bench/run.py
