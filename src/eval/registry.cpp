@@ -49,6 +49,14 @@ bool gives_tensor(const Schema& s) { return takes_self(s) && !s.returns[0].ends_
 
 void Registry::insert(Rule rule) {
   std::vector<const Rule*>& named = by_name_[rule.schema.name];
+  auto same = [&](const Rule* r) {
+    auto names = [](const SchemaArgument& a, const SchemaArgument& b) { return a.name == b.name; };
+    return r->derived == rule.derived && r->complex == rule.complex && r->since == rule.since &&
+           r->schema.overload == rule.schema.overload &&
+           std::ranges::equal(r->schema.arguments, rule.schema.arguments, names);
+  };
+  if (!rule.derived && std::ranges::any_of(named, same))
+    throw Error(Code::Internal, fmt::format("two rules for {}", rule.schema.text));
   // Explicit rules come before derived ones; of one schema, the rule for the newer opset comes first.
   auto at = std::find_if(named.begin(), named.end(), [&](const Rule* r) {
     if (r->derived != rule.derived) return r->derived;

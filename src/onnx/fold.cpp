@@ -252,6 +252,19 @@ Values identity_matrix(Builder& builder, const Node& node) {
   return {builder.constant(stored({out.dtype, *sizes, std::vector<float>(ones.begin(), ones.end())}))};
 }
 
+// Tensors that have no element at any size have nothing to compute, and ONNX Runtime refuses some of them.
+Values without_elements(Builder& builder, const Node& node) {
+  Values out;
+  for (const Value* v : node.outputs) {
+    std::vector<int64_t> sizes;
+    for (Dim d : v->shape) sizes.push_back(d.constant().value_or(-1));
+    const bool fixed = std::ranges::count(sizes, -1) == 0;
+    if (!fixed || std::ranges::count(sizes, 0) == 0 || v->dtype == DType::Undefined) return {};
+    out.push_back(builder.constant(TensorView::dense(v->dtype, std::move(sizes), {})));
+  }
+  return out;
+}
+
 Values from_shapes(Builder& builder, const Node& node) {
   const std::string& op = node.op_type;
   if (op == "Shape") {
@@ -319,6 +332,7 @@ Values expressions(Builder& builder, Inference& f) {
 
 std::vector<Value*> fold(Builder& builder, const Node& node, int64_t most) {
   if (!node.domain.empty()) return {};
+  if (Values r = without_elements(builder, node); !r.empty()) return r;
   if (Values r = from_shapes(builder, node); !r.empty()) return r;
   if (node.inputs.empty() || !node.inputs[0]) return {};
   if (Values r = from_uniform(builder, node); !r.empty()) return r;

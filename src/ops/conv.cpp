@@ -48,13 +48,22 @@ onnx::Value* convolve(Call& c, onnx::Value* x, const Convolution& conv) {
   }
   onnx::Attributes attributes{
       {"dilations", spread(conv.dilation, dims)}, {"group", conv.groups}, {"kernel_shape", kernel}};
+  Ints stride = spread(conv.stride, dims), pads = conv.pads;
   if (conv.transposed) {
     Ints extra = spread(conv.output_padding, dims);
+    // ONNX Runtime takes no more than the stride at the end; more of it is less that is cut off there.
+    for (size_t i = 0; i < dims; ++i)
+      if (extra[i] >= stride[i]) {
+        int64_t uncut = std::min(extra[i], pads[dims + i]);
+        pads[dims + i] -= uncut;
+        extra[i] -= uncut;
+        if (extra[i] >= stride[i]) c.unsupported("an output padding of the stride or more");
+      }
     if (std::any_of(extra.begin(), extra.end(), [](int64_t e) { return e != 0; }))
       attributes.push_back({"output_padding", extra});
   }
-  attributes.push_back({"pads", conv.pads});
-  attributes.push_back({"strides", spread(conv.stride, dims)});
+  attributes.push_back({"pads", pads});
+  attributes.push_back({"strides", stride});
   return batched(c.onnx, x, dims, [&](onnx::Value* v) {
     return c.onnx.op(conv.transposed ? "ConvTranspose" : "Conv", {v, weight, bias}, attributes);
   });

@@ -61,6 +61,7 @@ case(nn.ConvTranspose1d(4, 4, 3, stride=2, groups=2, dilation=2, output_padding=
 case(nn.ConvTranspose2d(3, 4, 3).double(), f64[B, 3, H, W], reference="ONNX Runtime has no ConvTranspose of float64")
 case(F.conv_transpose1d, x[B, 3, S], x[3, 4, 2], x[4], stride=2)
 case(F.conv_transpose2d, x[B, 4, H, W], x[4, 2, 3, 3], padding=1, groups=2)
+case(F.conv_transpose2d, x[B, 4, H, W], x[4, 2, 3, 3], stride=(3, 2), padding=(1, 2), output_padding=(2, 3), dilation=4)
 
 # ---- the general operators
 case(lambda x, w, b: torch.convolution(x, w, b, [2, 1], [1, 1], [1, 1], False, [0, 0], 1), x[B, 3, H, W], x[4, 3, 3, 3], x[4])

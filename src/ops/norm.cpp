@@ -149,7 +149,9 @@ Value distance(Call& c, onnx::Value* difference, std::vector<Value> axes, bool k
 Value cosine_similarity(Call& c) {
   onnx::Builder& b = c.onnx;
   DType t = c.result_type({"x1", "x2"});
-  onnx::Value *x = c.tensor_as("x1", t), *y = c.tensor_as("x2", t), *dot = b.mul(x, y);
+  onnx::Value *x = c.tensor_as("x1", t), *y = c.tensor_as("x2", t);
+  if (x->rank() == 0 && y->rank() == 0) x = b.reshape(x, {b.dim(1)});  // a vector of one element
+  onnx::Value* dot = b.mul(x, y);
   int64_t dim = c.dim("dim", dot->rank());
   onnx::Value* lowest = b.scalar(t, c.real("eps"));
   // A vector that is repeated to meet the other has the length of the repeated one.
@@ -252,20 +254,12 @@ void register_norm(Registry& ops) {
   ops.add("aten::norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor",
           [](Call& c) -> Value { return norm_except(c, c.tensor("v"), c.integer("dim"), c.real("pow")); });
   ops.add("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity);
-  ops.add("aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False) -> Tensor",
-          [](Call& c) -> Value {
-            onnx::Value* difference = c.onnx.sub(c.tensor("x1"), c.tensor("x2"));
-            difference = c.onnx.add(difference, c.onnx.scalar(difference->dtype, c.real("eps")));
-            return distance(c, difference, {c.number_value(-1)}, c.flag("keepdim"));
-          });
   ops.add("aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", [](Call& c) -> Value {
     onnx::Value *x = c.tensor("x1"), *y = c.tensor("x2");
     onnx::Value* difference = c.onnx.sub(c.onnx.unsqueeze(x, {static_cast<int64_t>(x->rank()) - 1}),
                                          c.onnx.unsqueeze(y, {static_cast<int64_t>(y->rank()) - 2}));
     return distance(c, difference, {c.number_value(-1)}, false);
   });
-  ops.add("aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
-          [](Call& c) -> Value { return distance(c, c.onnx.sub(c.tensor("self"), c.tensor("other")), {}, false); });
   // The distances of all pairs of rows, each pair once.
   ops.add("aten::pdist(Tensor self, float p=2.) -> Tensor", [](Call& c) -> Value {
     onnx::Builder& b = c.onnx;

@@ -36,15 +36,18 @@ std::optional<DType> dtype_argument(Call& c) {
 // Integers and bools are summed in int64.
 DType sum_type(Call& c, DType t) { return dtype_argument(c).value_or(is_float(t) || is_complex(t) ? t : DType::Int64); }
 
-// A reduction that leaves a single element as it is.
-Ref reduced(Builder& b, std::string_view op, Ref x, const Axes& axes, bool keep) {
-  return x->rank() == 0 ? x : b.reduce(op, x, axes, keep);
-}
-
 Dim count(Builder& b, Ref x, const Axes& axes) {
   Dim n = b.dim(1);
   for (int64_t a : axes) n = b.sym.mul(n, x->shape[static_cast<size_t>(a)]);
   return n;
+}
+
+// A reduction that leaves a single element as it is, and finds the mean of nothing to be no number.
+Ref reduced(Builder& b, std::string_view op, Ref x, const Axes& axes, bool keep) {
+  if (x->rank() == 0) return x;
+  Ref out = b.reduce(op, x, axes, keep);
+  if (op != "ReduceMean" || count(b, x, axes).constant() != 0) return out;
+  return b.full(out->shape, b.scalar(x->dtype, std::numeric_limits<double>::quiet_NaN()));
 }
 
 Ref no_indices(Builder& b) { return b.scalar_int(DType::Int64, 0); }
@@ -265,22 +268,6 @@ Value frobenius_norm(Call& c) {
   if (c.schema.argument("ord") && c.text("ord") != "fro") c.unsupported("a norm that needs singular values");
   Ref x = norm_operand(c);
   return vector_norm(c.onnx, x, 2, axes_of(c, x), keepdim(c));
-}
-
-Value cosine_similarity(Call& c) {
-  Builder& b = c.onnx;
-  DType t = float_type(c.result_type({"x1", "x2"}));
-  Ref x = c.tensor_as("x1", t), y = c.tensor_as("x2", t);
-  Shape shape = b.broadcast(x->shape, y->shape);
-  int64_t axis = c.dim("dim", shape.size());
-  // Each operand is reduced at its own rank; a dimension that only broadcasting gives it is counted by expanding it.
-  auto length = [&](Ref v) {
-    if (v->rank() != shape.size() || v->shape[static_cast<size_t>(axis)] != shape[static_cast<size_t>(axis)])
-      v = b.expand(v, shape);
-    return clip(b, b.reduce("ReduceL2", v, {axis}, false), b.scalar(t, c.real("eps")), nullptr);
-  };
-  Ref product = b.reduce("ReduceSum", b.mul(x, y), {axis}, false);
-  return b.div(product, b.mul(length(x), length(y)));
 }
 
 Value pairwise_distance(Call& c) {
@@ -547,7 +534,6 @@ void register_reduce(eval::Registry& ops) {
     Ref apart = c.onnx.sub(c.tensor_as("self", t), c.tensor_as("other", t));
     return vector_norm(c.onnx, apart, c.real("p"), all_axes(apart), false);
   });
-  ops.add("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity);
   ops.add("aten::pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
           pairwise_distance);
   ops.add("aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", diff);

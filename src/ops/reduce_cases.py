@@ -67,6 +67,8 @@ for fn in (torch.all, torch.any):
     case(fn, boolean[()])
 
 for fn in (torch.std, torch.var, torch.std_mean, torch.var_mean):
+    case(fn, x[0], correction=0)
+    case(fn, x[0, 5], dim=0)
     case(fn, (f32 | f64)[B >= 2, 4])
     case(fn, x[B, 4], unbiased=False)
     case(fn, x[B, 4, S], dim=1)
