@@ -11,6 +11,7 @@ void register_all(eval::Registry& ops) {
   register_fft(ops);
   register_index(ops);
   register_join(ops);
+  register_linalg(ops);
   register_linear(ops);
   register_loss(ops);
   register_norm(ops);

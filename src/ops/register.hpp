@@ -19,6 +19,7 @@ void register_creation(eval::Registry& ops);
 void register_fft(eval::Registry& ops);
 void register_index(eval::Registry& ops);
 void register_join(eval::Registry& ops);
+void register_linalg(eval::Registry& ops);
 void register_linear(eval::Registry& ops);
 void register_loss(eval::Registry& ops);
 void register_norm(eval::Registry& ops);
