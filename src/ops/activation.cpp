@@ -1,4 +1,4 @@
-// Activation functions, the softmax family, and dropout.
+// Activation functions and the softmax family.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -140,12 +140,6 @@ Value safe_softmax(Call& c) {
   return c.onnx.where(c.onnx.op("IsNaN", {out}), like(c.onnx, out, 0), out);
 }
 
-Value dropout(Call& c, std::string_view x) {
-  if (c.flag("train") && c.real("p") != 0)
-    c.unsupported("dropout in training; call model.eval() before the model is saved");
-  return c.arg(x);
-}
-
 struct OneOperand {
   std::string_view name;
   Ref (*compute)(Builder&, Ref);
@@ -207,18 +201,6 @@ void register_activation(eval::Registry& ops) {
             [op](Call& c) -> Value { return softmax_of(c, op, half_to_float(c)); });
   }
   ops.add("aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", safe_softmax);
-
-  for (std::string_view name : {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}) {
-    ops.add(fmt::format("aten::{}(Tensor input, float p, bool train) -> Tensor", name),
-            [](Call& c) { return dropout(c, "input"); });
-    ops.add(fmt::format("aten::{}_(Tensor(a!) self, float p, bool train) -> Tensor(a!)", name),
-            [](Call& c) { return dropout(c, "self"); });
-  }
-  ops.add("aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", [](Call& c) {
-    if (c.none("train")) c.unsupported("dropout in training");
-    Ref kept = c.onnx.full(c.tensor("input")->shape, c.onnx.scalar(DType::Bool, 1));
-    return Value::tuple({dropout(c, "input"), kept});
-  });
 }
 
 }  // namespace lithify::ops

@@ -1,4 +1,4 @@
-// New tensors: filled, counted, random, from numbers of the program, and with a triangle kept.
+// New tensors: filled, counted, from numbers of the program, and with a triangle kept.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -240,107 +240,6 @@ Value from_numbers(Call& c, std::string_view name) {
   return b.reshape(b.concat(parts, 0), shape);
 }
 
-// ---- random ------------------------------------------------------------------------------------------------------
-
-// kind: "RandomUniform" or "RandomNormal".
-Ref random(Builder& b, std::string kind, const Shape& shape, DType t, onnx::Attributes attributes = {}) {
-  attributes.push_back({"dtype", static_cast<int64_t>(t)});
-  std::vector<int64_t> sizes;
-  for (Dim d : shape)
-    if (d.is_constant()) sizes.push_back(*d.constant());
-  if (sizes.size() == shape.size()) {
-    attributes.push_back({"shape", sizes});
-    return b.op(kind, {}, attributes);
-  }
-  return b.op(kind + "Like", {b.full(shape, b.scalar(t, 0))}, attributes);
-}
-
-Value random_like(Call& c, std::string kind) {
-  Ref x = c.tensor("self");
-  return random(c.onnx, kind, x->shape, c.maybe_dtype("dtype").value_or(x->dtype));
-}
-
-Ref random_integers(Call& c, const Shape& shape, DType t) {
-  float low = c.schema.argument("low") ? static_cast<float>(c.integer("low")) : 0;
-  onnx::Attributes range{{"low", low}, {"high", static_cast<float>(c.integer("high"))}};
-  return c.onnx.cast(c.onnx.op("Floor", {random(c.onnx, "RandomUniform", shape, DType::Float, range)}), t);
-}
-
-// Not ONNX's Bernoulli, which is 1 with the probability 1 - p by the function that defines it.
-Ref bernoulli(Builder& b, Ref p, DType t) {
-  return b.cast(b.op("Less", {random(b, "RandomUniform", p->shape, p->dtype), p}), t);
-}
-
-Ref normal(Call& c, const Shape& shape, DType t) {
-  Ref noise = random(c.onnx, "RandomNormal", shape, t);
-  return c.onnx.add(c.onnx.mul(noise, c.tensor_as("std", t)), c.tensor_as("mean", t));
-}
-
-void register_random(eval::Registry& ops) {
-  for (auto [name, kind] : std::initializer_list<std::pair<std::string_view, std::string>>{{"rand", "RandomUniform"},
-                                                                                           {"randn", "RandomNormal"}}) {
-    for (std::string_view form : {"aten::{}(int[] size, *, {}) -> Tensor",
-                                  "aten::{}.generator(int[] size, *, Generator? generator, {}) -> Tensor"})
-      ops.add(fmt::format(fmt::runtime(form), name, options), [kind = kind](Call& c) -> Value {
-        return random(c.onnx, kind, c.sizes("size"), c.maybe_dtype("dtype").value_or(DType::Float));
-      });
-    ops.add(fmt::format("aten::{}_like(Tensor self, *, {}, MemoryFormat? memory_format=None) -> Tensor", name, options),
-            [kind = kind](Call& c) { return random_like(c, kind); });
-  }
-  for (std::string_view form : {"aten::randint(int high, int[] size, *, {}) -> Tensor",
-                                "aten::randint.low(int low, int high, int[] size, *, {}) -> Tensor"})
-    ops.add(fmt::format(fmt::runtime(form), options), [](Call& c) -> Value {
-      return random_integers(c, c.sizes("size"), c.maybe_dtype("dtype").value_or(DType::Int64));
-    });
-  for (std::string_view form :
-       {"aten::randint_like(Tensor self, int high, *, {}, MemoryFormat? memory_format=None) -> Tensor",
-        "aten::randint_like.low_dtype(Tensor self, int low, int high, *, {}, MemoryFormat? memory_format=None) -> "
-        "Tensor"})
-    ops.add(fmt::format(fmt::runtime(form), options), [](Call& c) -> Value {
-      Ref x = c.tensor("self");
-      return random_integers(c, x->shape, c.maybe_dtype("dtype").value_or(x->dtype));
-    });
-  ops.add("aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", [](Call& c) -> Value {
-    Ref p = c.tensor("self");
-    return bernoulli(c.onnx, p, p->dtype);
-  });
-  for (std::string_view schema :
-       {"aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
-        "aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor"})
-    ops.add(schema, [](Call& c) -> Value {
-      Ref x = c.tensor("self"), p = c.tensor("p");
-      return bernoulli(c.onnx, c.onnx.expand(is_float(p->dtype) ? p : c.tensor_as("p", DType::Float), x->shape),
-                       x->dtype);
-    });
-  for (std::string_view schema :
-       {"aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
-        "aten::normal.Tensor_float(Tensor mean, float std=1.0, *, Generator? generator=None) -> Tensor",
-        "aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor"})
-    ops.add(schema, [](Call& c) -> Value {
-      DType t = float_type(c.result_type({"mean", "std"}));
-      return normal(c, c.onnx.broadcast(c.tensor("mean")->shape, c.tensor("std")->shape), t);
-    });
-  ops.add(
-      fmt::format("aten::normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, {}) -> "
-                  "Tensor",
-                  options),
-      [](Call& c) -> Value { return normal(c, c.sizes("size"), c.maybe_dtype("dtype").value_or(DType::Float)); });
-  ops.add("aten::normal_functional(Tensor self, float mean=0.0, float std=1.0, *, Generator? generator=None) -> Tensor",
-          [](Call& c) -> Value {
-            Ref x = c.tensor("self");
-            return normal(c, x->shape, x->dtype);
-          });
-  ops.add("aten::normal_(Tensor(a!) self, float mean=0.0, float std=1.0, *, Generator? generator=None) -> Tensor(a!)",
-          [](Call& c) {
-            return c.call("aten::normal_functional_", {c.arg("self"), c.arg("mean"), c.arg("std")});
-          });
-  ops.add("aten::uniform(Tensor self, float from=0.0, float to=1.0, *, Generator? generator=None) -> Tensor",
-          [](Call& c) -> Value {
-            Ref x = c.tensor("self");
-            return random(c.onnx, "RandomUniform", x->shape, x->dtype, {{"low", c.f32("from")}, {"high", c.f32("to")}});
-          });
-}
-
 }  // namespace
 
 void register_creation(eval::Registry& ops) {
@@ -419,7 +318,6 @@ void register_creation(eval::Registry& ops) {
           [](Call& c) { return from_numbers(c, "data"); });
   ops.add("aten::as_tensor.number(Scalar t, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
           [](Call& c) { return from_numbers(c, "t"); });
-  register_random(ops);
   ops.add("aten::_dim_arange(Tensor like, int dim) -> Tensor", [](Call& c) {
     Shape shape = c.tensor("like")->shape;
     return c.call("aten::arange", {shape.at(static_cast<size_t>(c.dim("dim", shape.size())))});
