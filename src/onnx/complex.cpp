@@ -35,8 +35,6 @@ Number number(Builder& b, Value* z) {
   return {b.real_part(z), real ? nullptr : b.imag_part(z)};
 }
 
-Value* joined(Builder& b, Number z) { return b.complex(z.re, z.im); }
-
 // An operator that distributes over addition in both operands.
 Value* bilinear(Builder& b, std::string_view type, Value* x, Value* y) {
   Number p = number(b, x), q = number(b, y);
@@ -321,7 +319,7 @@ Value* cast_complex(Builder& b, Value* x, DType to) {
   if (!is_complex(to)) return b.cast(b.real_part(x), to);
   if (x->parts.pairs) return b.from_pairs(b.cast(x->parts.pairs, part));
   Number n = number(b, x);
-  return joined(b, {b.cast(n.re, part), n.im ? b.cast(n.im, part) : nullptr});
+  return b.complex(b.cast(n.re, part), n.im ? b.cast(n.im, part) : nullptr);
 }
 
 Value* on_pairs(Builder& b, Value* z, Shape to, Value* (Builder::*helper)(Value*, const Shape&)) {

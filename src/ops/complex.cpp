@@ -1,16 +1,17 @@
 // Complex numbers: taking them apart, putting them together, and which operators take them.
 #include <fmt/format.h>
 
-#include "ops/elementwise.hpp"
+#include "ops/complex.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::ops {
-namespace {
 
 Ref conjugate(Builder& b, Ref z) {
   if (!is_complex(z->dtype)) return z;
   return b.complex(b.real_part(z), b.op("Neg", {b.imag_part(z)}));
 }
+
+namespace {
 
 // A tensor whose conjugate is written to is written to.
 Value conjugate_view(Call& c) {

@@ -6,7 +6,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "ops/elementwise.hpp"
+#include "ops/complex.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::ops {
@@ -117,10 +117,6 @@ Ref to_real(Builder& b, Ref x, int64_t axis, Dim n, double power) {
   Waves w = waves(b, part_type(x->dtype), half_of(b, n), n, n, power, true);
   Ref out = b.sub(b.matmul(b.real_part(x), w.cos), b.matmul(b.imag_part(x), w.sin));
   return b.swap_dims(out, axis, -1);
-}
-
-Ref conjugate(Builder& b, Ref z) {
-  return is_complex(z->dtype) ? b.complex(b.real_part(z), b.op("Neg", {b.imag_part(z)})) : z;
 }
 
 // ---- the functions of torch.fft ----------------------------------------------------------------------------------

@@ -157,8 +157,11 @@ void register_random(eval::Registry& ops) {
       ops.add(fmt::format(fmt::runtime(form), name, options), [kind = kind](Call& c) -> Value {
         return random(c.onnx, kind, c.sizes("size"), c.maybe_dtype("dtype").value_or(DType::Float));
       });
-    ops.add(fmt::format("aten::{}_like(Tensor self, *, {}, MemoryFormat? memory_format=None) -> Tensor", name, options),
-            [kind = kind](Call& c) { return random_like(c, kind); });
+    for (std::string_view form :
+         {"aten::{}_like(Tensor self, *, {}, MemoryFormat? memory_format=None) -> Tensor",
+          "aten::{}_like.generator(Tensor self, *, Generator? generator, {}, MemoryFormat? memory_format=None) -> "
+          "Tensor"})
+      ops.add(fmt::format(fmt::runtime(form), name, options), [kind = kind](Call& c) { return random_like(c, kind); });
   }
   for (std::string_view form : {"aten::randint(int high, int[] size, *, {}) -> Tensor",
                                 "aten::randint.low(int low, int high, int[] size, *, {}) -> Tensor"})
@@ -212,11 +215,6 @@ void register_random(eval::Registry& ops) {
             Ref x = c.tensor("self");
             return random(c.onnx, "RandomUniform", x->shape, x->dtype, {{"low", c.f32("from")}, {"high", c.f32("to")}});
           });
-  for (std::string_view form : {"aten::{}_like.generator(Tensor self, *, Generator? generator, {}, MemoryFormat? "
-                                "memory_format=None) -> Tensor"})
-    for (auto [name, kind] : std::initializer_list<std::pair<std::string_view, std::string>>{{"rand", "RandomUniform"},
-                                                                                             {"randn", "RandomNormal"}})
-      ops.add(fmt::format(fmt::runtime(form), name, options), [kind = kind](Call& c) { return random_like(c, kind); });
   for (std::string_view form : {"aten::randperm(int n, *, {}) -> Tensor",
                                 "aten::randperm.generator(int n, *, Generator? generator, {}) -> Tensor"})
     ops.add(fmt::format(fmt::runtime(form), options), permutation);
