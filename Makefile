@@ -23,7 +23,7 @@ unit: build
 	build/lithify_unit --no-version
 
 asan: setup
-	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_SANITIZE=ON
+	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_SANITIZE=address,undefined
 	cmake --build build-asan -j $(JOBS) --target lithify lithify_unit
 
 test-asan: asan  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer

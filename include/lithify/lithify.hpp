@@ -11,11 +11,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "lithify/api.h"
 
 namespace lithify {
 
@@ -32,7 +34,7 @@ struct Message {
   std::string pretty;  ///< all of it, for people
 };
 
-class ExportError : public std::runtime_error {
+class LITHIFY_API ExportError : public std::runtime_error {
  public:
   explicit ExportError(std::vector<Message> all)
       : std::runtime_error(all.empty() ? "export failed" : all.front().pretty), messages(std::move(all)) {}
@@ -42,6 +44,17 @@ class ExportError : public std::runtime_error {
 constexpr int lowest_opset = 11;
 constexpr int highest_opset = 23;
 constexpr int default_opset = 18;
+
+/// Bytes that somebody else owns: a pointer and a count, or anything that has data() and size().
+struct Bytes {
+  Bytes() = default;
+  Bytes(const void* first, size_t count) : data(static_cast<const std::byte*>(first)), size(count) {}
+  template <class Range, class Item = std::remove_pointer_t<decltype(std::declval<const Range&>().data())>>
+  Bytes(const Range& range) : Bytes(range.data(), range.size() * sizeof(Item)) {}
+
+  const std::byte* data = nullptr;
+  size_t size = 0;
+};
 
 /// A tensor in the caller's memory.
 struct LiveTensor {
@@ -57,11 +70,11 @@ struct LiveTensor {
 struct ModelSource {
   ModelSource(std::string file) : path(std::move(file)) {}
   ModelSource(const char* file) : path(file) {}
-  explicit ModelSource(std::span<const std::byte> contents, std::map<std::string, LiveTensor> live = {})
+  explicit ModelSource(Bytes contents, std::map<std::string, LiveTensor> live = {})
       : bytes(contents), weights(std::move(live)) {}
 
   std::string path;
-  std::span<const std::byte> bytes;           ///< when there is no path
+  Bytes bytes;                                ///< when there is no path
   std::map<std::string, LiveTensor> weights;  ///< by name in the state dict; tied ones have the same memory
 };
 
@@ -88,7 +101,7 @@ struct ValueInfo {
   std::string dtype;               ///< "float32"; empty when it is not known
   std::vector<std::string> shape;  ///< numbers and formulas
   bool rank_known = true;
-  std::string str() const;  ///< "x: float32[batch, 10]"
+  LITHIFY_API std::string str() const;  ///< "x: float32[batch, 10]"
 };
 
 struct ExportResult {
@@ -106,9 +119,9 @@ struct ExportResult {
 };
 
 /// Writes `out`, or throws ExportError and leaves nothing behind.
-ExportResult export_file(const ModelSource& model, const std::string& out, const ExportOptions& options = {});
+LITHIFY_API ExportResult export_file(const ModelSource& model, const std::string& out, const ExportOptions& options = {});
 /// Writes to memory: `allocate` is called once with the number of bytes, and returns where they go.
-ExportResult export_bytes(const ModelSource& model, const std::function<std::byte*(uint64_t size)>& allocate,
+LITHIFY_API ExportResult export_bytes(const ModelSource& model, const std::function<std::byte*(uint64_t size)>& allocate,
                           const ExportOptions& options = {});
 
 /// One operator of a program, as `check` sees it.
@@ -121,12 +134,13 @@ struct OperatorStatus {
 
 struct CheckResult {
   bool exportable = false;
+  int opset = 0;
   std::vector<OperatorStatus> operators;
   std::vector<Message> messages;
 };
 
 /// Whether the model can be exported, with every reason why not. Throws ExportError only for files that cannot be read.
-CheckResult check_file(const ModelSource& model, const ExportOptions& options = {});
+LITHIFY_API CheckResult check_file(const ModelSource& model, const ExportOptions& options = {});
 
 struct InspectResult {
   std::string kind;     ///< "TorchScript" or "torch.export"
@@ -140,7 +154,7 @@ struct InspectResult {
   std::string code;
 };
 
-InspectResult inspect_file(const ModelSource& model);
+LITHIFY_API InspectResult inspect_file(const ModelSource& model);
 
 /// One operator that can be exported.
 struct SupportedOperator {
@@ -149,8 +163,15 @@ struct SupportedOperator {
   int since = 0;
 };
 
-std::vector<SupportedOperator> supported_operators();
+LITHIFY_API std::vector<SupportedOperator> supported_operators();
 
-const char* version();
+/// As JSON, for programs. The keys are the names of the members.
+LITHIFY_API std::string to_json(const ExportResult& result);
+LITHIFY_API std::string to_json(const CheckResult& result);
+LITHIFY_API std::string to_json(const InspectResult& result);
+LITHIFY_API std::string to_json(const std::vector<SupportedOperator>& operators);
+LITHIFY_API std::string to_json(const std::vector<Message>& messages);  ///< {"messages": [...]}
+
+LITHIFY_API const char* version();
 
 }  // namespace lithify

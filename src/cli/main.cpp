@@ -7,13 +7,11 @@
 #include <cstdio>
 
 #include "base/diagnostic.hpp"
-#include "cli/json.hpp"
 #include "lithify/lithify.hpp"
 
 namespace {
 
 using namespace lithify;
-using cli::Json;
 
 struct Arguments {
   std::string model;
@@ -87,17 +85,6 @@ void print_messages(const std::vector<Message>& messages) {
   for (const Message& m : messages) fmt::print(stderr, "{}\n", m.pretty);
 }
 
-void write_message(Json& j, const Message& m) {
-  j.open('{').field("code", m.code).field("severity", m.severity).field("subject", m.subject).field("text", m.text);
-  j.field("file", m.file).field("line", m.line).field("function", m.function).field("hint", m.hint).close('}');
-}
-
-void write_value(Json& j, const ValueInfo& v) {
-  j.open('{').field("name", v.name).field("dtype", v.dtype).field("rank_known", v.rank_known).key("shape").open('[');
-  for (const std::string& s : v.shape) j.value(s);
-  j.close(']').close('}');
-}
-
 int run_export(Arguments& a) {
   a.options.external_data = a.external == "always"  ? ExportOptions::ExternalData::Always
                             : a.external == "never" ? ExportOptions::ExternalData::Never
@@ -137,20 +124,8 @@ int run_export(Arguments& a) {
 int run_inspect(const Arguments& a) {
   InspectResult r = inspect_file(a.model);
   if (a.json) {
-    Json j;
-    j.open('{')
-        .field("kind", r.kind)
-        .field("release", r.release)
-        .field("file_version", r.file_version)
-        .field("returns", r.returns);
-    j.key("inputs").open('[');
-    for (const ValueInfo& v : r.inputs) write_value(j, v);
-    j.close(']').key("operators").open('{');
-    for (auto& [name, count] : r.operators) j.field(name, count);
-    j.close('}').field("weights", r.weights).field("weight_bytes", r.weight_bytes);
-    if (a.code) j.field("code", r.code);
-    j.close('}');
-    fmt::print("{}\n", j.text());
+    if (!a.code) r.code.clear();
+    fmt::print("{}\n", to_json(r));
     return 0;
   }
   fmt::print("{}: {}{}, file version {}\n", a.model, r.kind,
@@ -167,19 +142,7 @@ int run_inspect(const Arguments& a) {
 int run_check(const Arguments& a) {
   CheckResult r = check_file(a.model, a.options);
   if (a.json) {
-    Json j;
-    j.open('{').field("exportable", r.exportable).field("opset", a.options.opset).key("operators").open('[');
-    for (const OperatorStatus& o : r.operators)
-      j.open('{')
-          .field("name", o.name)
-          .field("count", o.count)
-          .field("supported", o.supported)
-          .field("since", o.since)
-          .close('}');
-    j.close(']').key("messages").open('[');
-    for (const Message& m : r.messages) write_message(j, m);
-    j.close(']').close('}');
-    fmt::print("{}\n", j.text());
+    fmt::print("{}\n", to_json(r));
     return r.exportable ? 0 : 1;
   }
   if (!r.operators.empty()) fmt::print("{:<44} {:>6}  {}\n", "operator", "count", "status");
@@ -195,15 +158,7 @@ int run_check(const Arguments& a) {
 int run_ops(const Arguments& a) {
   std::vector<SupportedOperator> all = supported_operators();
   if (a.json) {
-    Json j;
-    j.open('[');
-    for (const SupportedOperator& o : all) {
-      j.open('{').field("name", o.name).field("since", o.since).key("schemas").open('[');
-      for (const std::string& s : o.schemas) j.value(s);
-      j.close(']').close('}');
-    }
-    j.close(']');
-    fmt::print("{}\n", j.text());
+    fmt::print("{}\n", to_json(all));
     return 0;
   }
   for (const SupportedOperator& o : all) fmt::print("{:<44} opset {} and later\n", o.name, o.since);

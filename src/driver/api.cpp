@@ -313,6 +313,7 @@ ExportResult export_bytes(const ModelSource& model, const std::function<std::byt
 CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
   read::Opened opened = guarded([&] { return driver::open_source(model); });
   CheckResult result;
+  result.opset = options.opset;
   try {
     guarded([&] {
       std::unique_ptr<Evaluated> evaluated = evaluate(*opened.program, options);

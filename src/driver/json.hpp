@@ -1,4 +1,4 @@
-// A small JSON writer for the --json outputs.
+// A small JSON writer.
 #pragma once
 
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace lithify::cli {
+namespace lithify::driver {
 
 /// Builds a JSON text front to back; the caller opens and closes what it nests.
 class Json {
@@ -60,4 +60,4 @@ class Json {
   bool first_ = true;
 };
 
-}  // namespace lithify::cli
+}  // namespace lithify::driver

@@ -1,0 +1,26 @@
+# What `cmake --install` puts into a prefix, and the packages that CPack makes of it.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/lithify)
+
+install(TARGETS lithify)
+install(TARGETS lithify_static lithify_shared EXPORT lithify)
+install(DIRECTORY include/lithify DESTINATION include)
+install(EXPORT lithify NAMESPACE lithify:: FILE lithify-targets.cmake DESTINATION ${PACKAGE_DIR})
+
+configure_package_config_file(cmake/lithify-config.cmake.in lithify-config.cmake INSTALL_DESTINATION ${PACKAGE_DIR})
+write_basic_package_version_file(lithify-config-version.cmake COMPATIBILITY SameMinorVersion)
+configure_file(cmake/lithify.pc.in lithify.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lithify-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/lithify-config-version.cmake
+        DESTINATION ${PACKAGE_DIR})
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lithify.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+set(CPACK_GENERATOR TGZ DEB)
+set(CPACK_PACKAGE_CONTACT "Lithify")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "From PyTorch models to ONNX: program, library, headers")
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+include(CPack)

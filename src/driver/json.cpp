@@ -1,0 +1,96 @@
+// The results of the public API as JSON.
+#include "driver/json.hpp"
+
+#include "lithify/lithify.hpp"
+
+namespace lithify {
+namespace {
+
+using driver::Json;
+
+void write(Json& j, const Message& m) {
+  j.open('{').field("code", m.code).field("severity", m.severity).field("subject", m.subject).field("text", m.text);
+  j.field("file", m.file).field("line", m.line).field("function", m.function).field("hint", m.hint).close('}');
+}
+
+void write(Json& j, const ValueInfo& v) {
+  j.open('{').field("name", v.name).field("dtype", v.dtype).field("rank_known", v.rank_known).key("shape").open('[');
+  for (const std::string& s : v.shape) j.value(s);
+  j.close(']').close('}');
+}
+
+void write(Json& j, const OperatorStatus& o) {
+  j.open('{').field("name", o.name).field("count", o.count).field("supported", o.supported);
+  j.field("since", o.since).close('}');
+}
+
+template <class T>
+void write_list(Json& j, std::string_view name, const std::vector<T>& items) {
+  j.key(name).open('[');
+  for (const T& item : items) write(j, item);
+  j.close(']');
+}
+
+template <class T>
+void write_map(Json& j, std::string_view name, const std::vector<std::pair<std::string, T>>& items) {
+  j.key(name).open('{');
+  for (auto& [key, value] : items) j.field(key, value);
+  j.close('}');
+}
+
+}  // namespace
+
+std::string to_json(const ExportResult& r) {
+  Json j;
+  j.open('{').field("opset", r.opset);
+  write_list(j, "inputs", r.inputs);
+  write_list(j, "outputs", r.outputs);
+  write_map(j, "nodes", r.nodes);
+  j.field("weights", r.weights).field("weight_bytes", r.weight_bytes).field("file_bytes", r.file_bytes);
+  j.field("external_file", r.external_file);
+  write_map(j, "seconds", r.seconds);
+  write_list(j, "messages", r.messages);
+  return j.close('}').text();
+}
+
+std::string to_json(const CheckResult& r) {
+  Json j;
+  j.open('{').field("exportable", r.exportable).field("opset", r.opset);
+  write_list(j, "operators", r.operators);
+  write_list(j, "messages", r.messages);
+  return j.close('}').text();
+}
+
+std::string to_json(const InspectResult& r) {
+  Json j;
+  j.open('{')
+      .field("kind", r.kind)
+      .field("release", r.release)
+      .field("file_version", r.file_version)
+      .field("returns", r.returns);
+  write_list(j, "inputs", r.inputs);
+  write_map(j, "operators", r.operators);
+  j.field("weights", r.weights).field("weight_bytes", r.weight_bytes);
+  if (!r.code.empty()) j.field("code", r.code);
+  return j.close('}').text();
+}
+
+std::string to_json(const std::vector<SupportedOperator>& operators) {
+  Json j;
+  j.open('[');
+  for (const SupportedOperator& o : operators) {
+    j.open('{').field("name", o.name).field("since", o.since).key("schemas").open('[');
+    for (const std::string& s : o.schemas) j.value(s);
+    j.close(']').close('}');
+  }
+  return j.close(']').text();
+}
+
+std::string to_json(const std::vector<Message>& messages) {
+  Json j;
+  j.open('{');
+  write_list(j, "messages", messages);
+  return j.close('}').text();
+}
+
+}  // namespace lithify
