@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
 SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 
-.PHONY: build demo test unit test-asan test-python test-ops bench format lint clean setup asan
+.PHONY: build demo test unit test-asan test-tsan test-all test-python test-ops package bench format lint clean setup asan
 
 build: setup  ## build/lithify, build/liblithify.a and .so, and the Python package in python/
 	@grep -qs LITHIFY_PYTHON:BOOL=ON build/CMakeCache.txt || \
@@ -23,12 +23,22 @@ unit: build
 	build/lithify_unit --no-version
 
 asan: setup
-	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_SANITIZE=address,undefined
-	cmake --build build-asan -j $(JOBS) --target lithify lithify_unit
+	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_SANITIZE=ON
+	cmake --build build-asan -j $(JOBS) --target lithify lithify_unit lithify_stress
 
 test-asan: asan  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
 	build-asan/lithify_unit --no-version
-	LITHIFY=build-asan/lithify $(PYTHON) -m pytest -q -n $(JOBS) tests/test_cli.py tests/test_pt2.py
+	LITHIFY=build-asan/lithify $(PYTHON) -m pytest -q -n $(JOBS) tests/test_cli.py tests/test_pt2.py tests/test_capi.py
+
+test-tsan: setup  ## many threads under ThreadSanitizer
+	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DLITHIFY_SANITIZE=thread
+	cmake --build build-tsan -j $(JOBS) --target lithify lithify_stress
+	LITHIFY=build-tsan/lithify $(PYTHON) -m pytest -q tests/test_capi.py
+
+test-all: test test-tsan  ## what takes too long for every day as well
+
+package: build  ## the Debian package and the tarball, in build/
+	cpack --config build/CPackConfig.cmake -B build
 
 test-python: build  ## operator cases, whole models, the command line, the layout
 	$(PYTHON) -m pytest -q -n $(JOBS) tests
@@ -51,4 +61,4 @@ lint: build
 	.venv/bin/ruff format --check .
 
 clean:
-	rm -rf build build-asan
+	rm -rf build build-asan build-tsan

@@ -23,6 +23,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "ops": {"base", "sym", "onnx", "eval"},
     "write": {"base", "sym", "onnx"},
     "driver": {"base", "sym", "archive", "program", "read", "onnx", "eval", "ops", "write"},
+    "capi": set(),
     "cli": {"base"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)

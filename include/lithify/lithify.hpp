@@ -119,10 +119,12 @@ struct ExportResult {
 };
 
 /// Writes `out`, or throws ExportError and leaves nothing behind.
-LITHIFY_API ExportResult export_file(const ModelSource& model, const std::string& out, const ExportOptions& options = {});
+LITHIFY_API ExportResult export_file(const ModelSource& model, const std::string& out,
+                                     const ExportOptions& options = {});
 /// Writes to memory: `allocate` is called once with the number of bytes, and returns where they go.
-LITHIFY_API ExportResult export_bytes(const ModelSource& model, const std::function<std::byte*(uint64_t size)>& allocate,
-                          const ExportOptions& options = {});
+LITHIFY_API ExportResult export_bytes(const ModelSource& model,
+                                      const std::function<std::byte*(uint64_t size)>& allocate,
+                                      const ExportOptions& options = {});
 
 /// One operator of a program, as `check` sees it.
 struct OperatorStatus {

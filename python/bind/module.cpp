@@ -10,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <span>
 #include <tuple>
 #include <variant>
 

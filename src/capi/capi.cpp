@@ -216,29 +216,35 @@ lithify_status lithify_options_set_progress(lithify_options* options, lithify_pr
 
 lithify_status lithify_export_file(const char* model, const char* out, const lithify_options* options,
                                    lithify_result** result) {
-  return export_model(is_text(model), [&] { return ModelSource(model); }, out, options, result);
+  return export_model(
+      is_text(model), [&] { return ModelSource(model); }, out, options, result);
 }
 
 lithify_status lithify_check_file(const char* model, const lithify_options* options, lithify_result** result) {
-  return check_model(is_text(model), [&] { return ModelSource(model); }, options, result);
+  return check_model(
+      is_text(model), [&] { return ModelSource(model); }, options, result);
 }
 
 lithify_status lithify_inspect_file(const char* model, lithify_result** result) {
-  return inspect_model(is_text(model), [&] { return ModelSource(model); }, result);
+  return inspect_model(
+      is_text(model), [&] { return ModelSource(model); }, result);
 }
 
 lithify_status lithify_export_bytes(const void* data, size_t size, const char* out, const lithify_options* options,
                                     lithify_result** result) {
-  return export_model(data && size, [&] { return in_memory(data, size); }, out, options, result);
+  return export_model(
+      data && size, [&] { return in_memory(data, size); }, out, options, result);
 }
 
 lithify_status lithify_check_bytes(const void* data, size_t size, const lithify_options* options,
                                    lithify_result** result) {
-  return check_model(data && size, [&] { return in_memory(data, size); }, options, result);
+  return check_model(
+      data && size, [&] { return in_memory(data, size); }, options, result);
 }
 
 lithify_status lithify_inspect_bytes(const void* data, size_t size, lithify_result** result) {
-  return inspect_model(data && size, [&] { return in_memory(data, size); }, result);
+  return inspect_model(
+      data && size, [&] { return in_memory(data, size); }, result);
 }
 
 lithify_status lithify_operators(lithify_result** result) {

@@ -50,7 +50,8 @@ read::LiveTensors live_tensors(const std::map<std::string, LiveTensor>& weights)
 
 read::Opened open_source(const ModelSource& source) {
   if (!source.path.empty() || source.bytes.size == 0) return read::open_model(source.path);
-  return read::open_model(archive::Record{{source.bytes.data, source.bytes.size}, nullptr}, live_tensors(source.weights));
+  return read::open_model(archive::Record{{source.bytes.data, source.bytes.size}, nullptr},
+                          live_tensors(source.weights));
 }
 
 }  // namespace lithify::driver
