@@ -29,6 +29,8 @@ def build_editable(directory: str, config: dict[str, Any] | None = None, metadat
 
 
 def _install_libraries() -> None:
+    if shutil.which("c++"):  # as CMake by itself; another name of the same compiler is another one to ccache
+        os.environ.setdefault("CXX", "c++")
     if shutil.which("dpkg-query") is None:
         return  # another system: CMake says what is missing
     may_install = os.geteuid() == 0 or (

@@ -14,5 +14,6 @@ from lithify._core import version as __version__
 from lithify._errors import ExportError
 from lithify._export import Result, export
 from lithify._files import check, convert, inspect
+from lithify._patch import patch
 
-__all__ = ["ExportError", "Result", "__version__", "check", "convert", "export", "inspect", "supported_operators"]
+__all__ = ["ExportError", "Result", "__version__", "check", "convert", "export", "inspect", "patch", "supported_operators"]

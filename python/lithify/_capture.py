@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import logging
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from lithify._errors import ExportError
 from lithify._signature import Arguments
@@ -29,28 +31,20 @@ Live = tuple[int, str, list[int], list[int]]  # address, dtype, sizes, strides
 class Capture:
     """A program in a file's bytes. `keep` holds what `weights` points into."""
 
-    kind: str  # "trace", "script"
+    kind: str  # "trace", "script", "export"
     file: bytes
     weights: dict[str, Live]
     outputs: list[str] | None = None  # names of the outputs, where the capture knows them
-    warnings: list[str] = field(default_factory=list)  # what the tracer could not see
+    unseen: list[str] = field(default_factory=list)  # where the program left the trace with data, not sizes, in its hands
     keep: list[torch.Tensor] = field(default_factory=list)
 
 
 def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments) -> Capture:
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any."""
-    outputs: list[str] = []
-
-    def forward(_: nn.Module, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        args, kwargs = arguments.rebuild(tensors)
-        leaves: Leaves = []
-        flatten(call(*args, **kwargs), "", leaves)
-        outputs[:] = _output_names([name for name, _ in leaves])
-        return tuple(tensor for _, tensor in leaves)
-
-    adapter = _adapter(root, forward, arguments.names)
-    with warnings.catch_warnings(record=True) as caught, torch.no_grad():
-        warnings.simplefilter("always")
+    adapter, outputs = _adapter(root, call, arguments)
+    watch = _DataToPython()
+    with warnings.catch_warnings(), torch.no_grad(), watch:
+        warnings.simplefilter("ignore")
         try:
             traced = torch.jit.trace(adapter, tuple(arguments.tensors), check_trace=False, strict=False)
         except ExportError:
@@ -60,8 +54,39 @@ def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments
     if not outputs:
         raise ExportError("the model returns no tensor")
     weights, keep = live_weights(root) if root is not None else ({}, [])
-    told = [str(w.message) for w in caught if issubclass(w.category, torch.jit.TracerWarning)]
-    return Capture("trace", _saved_without_weights(traced, weights), weights, outputs, told, keep)
+    return Capture("trace", _saved_without_weights(traced, weights), weights, outputs, watch.found, keep)
+
+
+def export(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, axes: Sequence[dict[int, str]]) -> Capture:
+    """torch.export of `call`, with the axes of each tensor open that are named. It never leaves out a branch silently."""
+    adapter, outputs = _adapter(root, call, arguments)
+    # Sizes 0 and 1 are special to torch.export, and would be fixed.
+    sample = [_at_least_two(t, named) for t, named in zip(arguments.tensors, axes, strict=True)]
+    shapes = tuple({axis % max(t.dim(), 1): torch.export.Dim.AUTO for axis in a} for t, a in zip(sample, axes, strict=True))
+    with warnings.catch_warnings(), torch.no_grad(), _silent():
+        warnings.simplefilter("ignore")
+        try:
+            program = torch.export.export(adapter, tuple(sample), dynamic_shapes=shapes, strict=False)
+        except Exception as error:
+            raise ExportError(f"torch.export cannot capture the model: {_first_line(error)}") from error
+    captured = exported(program)
+    captured.outputs = list(outputs)
+    return captured
+
+
+def exported(program: torch.export.ExportedProgram) -> Capture:
+    """The file of an ExportedProgram. Its weights are out of it only while it is saved."""
+    state = program._state_dict
+    weights, kept = _table((n, t) for n, t in state.items() if _is_plain(t))
+    buffer = io.BytesIO()
+    try:
+        program._state_dict = {n: _empty(t) if n in weights else t for n, t in state.items()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.export.save(program, buffer)
+    finally:
+        program._state_dict = state
+    return Capture("export", buffer.getvalue(), weights, keep=kept)
 
 
 def script(module: torch.jit.ScriptModule, kind: str = "script") -> Capture:
@@ -72,9 +97,14 @@ def script(module: torch.jit.ScriptModule, kind: str = "script") -> Capture:
 
 def live_weights(module: nn.Module) -> tuple[dict[str, Live], list[torch.Tensor]]:
     """All names of all parameters and buffers, with the memory that they have, and what keeps it."""
+    named = (*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False))
+    return _table((n, t) for n, t in named if _is_plain(t))
+
+
+def _table(named: Iterable[tuple[str, torch.Tensor]]) -> tuple[dict[str, Live], list[torch.Tensor]]:
     table: dict[str, Live] = {}
     keep: dict[int, torch.Tensor] = {}
-    for name, tensor in _state(module):
+    for name, tensor in named:
         at = keep.get(id(tensor))
         if at is None:
             at = keep[id(tensor)] = _in_memory(tensor)
@@ -105,23 +135,93 @@ def undisturbed(module: nn.Module | None, training: bool | None) -> Iterator[Non
                         buffer.copy_(before)
 
 
-def _state(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    for name, tensor in (
-        *module.named_parameters(remove_duplicate=False),
-        *module.named_buffers(remove_duplicate=False),
-    ):
-        plain = tensor.layout == torch.strided and not tensor.is_quantized and not tensor.is_meta
-        if plain and type(tensor) in (torch.Tensor, nn.Parameter, nn.Buffer):
-            yield name, tensor
+class _DataToPython(TorchFunctionMode):
+    """Finds where a traced program turns a tensor into a Python value that depends on data: the trace has one outcome of it.
+    Values that depend only on sizes do no harm: a size that was burnt in shows in the evaluation."""
+
+    leaving = ("__bool__", "__int__", "__float__", "__index__", "item", "tolist")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in self.leaving and isinstance(args[0], torch.Tensor) and _depends_on_data(args[0]):
+            frames = [f for f in traceback.extract_stack() if "/torch/" not in f.filename and "/lithify/_" not in f.filename]
+            where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+            self.found.append(f"{name.strip('_')} of a tensor{where}")
+        return func(*args, **(kwargs or {}))
+
+
+def _depends_on_data(tensor: torch.Tensor) -> bool:
+    """Whether the tensor was computed in the trace from the contents of an input."""
+    if not torch._C._is_tracing():
+        return False
+    pending, seen = [torch._C._get_value_trace(tensor)], set()
+    while pending:
+        value = pending.pop()
+        node = value.node()
+        if node.kind() == "prim::Param" and value.type().isSubtypeOf(torch._C.TensorType.get()):
+            return True
+        if value.debugName() in seen or node.kind() in ("aten::size", "prim::GetAttr", "aten::dim", "prim::NumToTensor"):
+            continue
+        seen.add(value.debugName())
+        pending += list(node.inputs())
+    return False
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """torch.export prints what it has when it fails; the error says as much."""
+    logger = logging.getLogger("torch")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether it is memory and strides, and no more."""
+    plain = tensor.layout == torch.strided and not tensor.is_quantized and not tensor.is_meta
+    return plain and type(tensor) in (torch.Tensor, nn.Parameter, nn.Buffer)
+
+
+def _empty(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of the same type and sizes without contents."""
+    made = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
+    return nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else made
+
+
+def _at_least_two(tensor: torch.Tensor, axes: dict[int, str]) -> torch.Tensor:
+    """The tensor, repeated along those of the axes that have one element."""
+    for axis in axes:
+        if tensor.size(axis) == 1:
+            tensor = torch.cat([tensor, tensor], axis)
+    return tensor
 
 
 def _in_memory(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().resolve_conj().resolve_neg().cpu()
 
 
-def _adapter(root: nn.Module | None, forward: Callable[..., Any], names: Sequence[str]) -> nn.Module:
-    """A module with the parameters, buffers and children of `root`, so that their names stay, that calls `forward`."""
-    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", *_identifiers(names))]
+def _adapter(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments) -> tuple[nn.Module, list[str]]:
+    """A module that takes and returns tensors only, with the parameters, buffers and children of `root`, so that their names
+    stay. The names of its outputs are known once it has run."""
+    outputs: list[str] = []
+
+    def forward(_: nn.Module, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        args, kwargs = arguments.rebuild(tensors)
+        leaves: Leaves = []
+        flatten(call(*args, **kwargs), "", leaves)
+        outputs[:] = _output_names([name for name, _ in leaves])
+        return tuple(tensor for _, tensor in leaves)
+
+    names = ("self", *_identifiers(arguments.names))
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # the tracer takes names from it
     adapter = type("Model", (nn.Module,), {"forward": forward})()
     if root is not None:
@@ -129,7 +229,7 @@ def _adapter(root: nn.Module | None, forward: Callable[..., Any], names: Sequenc
         adapter._parameters = root._parameters
         adapter._buffers = root._buffers
         adapter._modules = root._modules
-    return adapter
+    return adapter, outputs
 
 
 def _identifiers(names: Sequence[str]) -> list[str]:
@@ -153,7 +253,7 @@ def _saved_without_weights(module: torch.jit.ScriptModule, weights: dict[str, Li
                 if (f"{path}.{name}" if path else name) in weights:
                     replaced.append((part._c, name, tensor))
         for owner, name, tensor in replaced:
-            owner.setattr(name, torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta"))
+            owner.setattr(name, _empty(tensor))
         buffer = io.BytesIO()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -164,14 +264,18 @@ def _saved_without_weights(module: torch.jit.ScriptModule, weights: dict[str, Li
             owner.setattr(name, tensor)
 
 
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
 def _explained(error: Exception, root: nn.Module | None, arguments: Arguments) -> ExportError:
     """Says which layer refused the sample, what it is, and what it was given."""
     given = ", ".join(
         f"{n}: {str(t.dtype).removeprefix('torch.')}{list(t.shape)}"
         for n, t in zip(arguments.names, arguments.tensors, strict=True)
     )
-    reason = str(error).strip().splitlines()
-    text = f"the model cannot be run on the sample ({given}): {type(error).__name__}: {reason[0] if reason else ''}"
+    text = f"the model cannot be run on the sample ({given}): {_first_line(error)}"
     names = {id(m): n or type(m).__name__ for n, m in root.named_modules()} if root is not None else {}
     layer, line = None, ""
     for frame, number in traceback.walk_tb(error.__traceback__):

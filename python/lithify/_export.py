@@ -109,10 +109,10 @@ def export(
 
     watch = _Watch()
     call = _Call(model, args, kwargs, training, input_names, output_names)
-    captured, why = call.capture(capture)
+    axes = call.dynamic(dynamic_axes, dynamic_shapes)
+    captured, why = call.capture(capture, axes)
+    call.drop_unknown(axes, captured)
     watch.lap("capture")
-    names = call.input_names
-    axes = call.dynamic(dynamic_axes, dynamic_shapes, captured)
     done, contents = _core.export_model(
         captured.file,
         captured.weights,
@@ -120,7 +120,7 @@ def export(
         opset=_core.default_opset if opset_version is None else opset_version,
         inputs=call.specifications(captured),
         dynamic_axes=axes,
-        input_names=names,
+        input_names=call.input_names,
         output_names=call.output_names(captured),
         external_data=_external(external_data),
         progress=progress,
@@ -188,15 +188,20 @@ class _Call:
         owner = model if isinstance(model, torch.nn.Module) else getattr(model, "__self__", None)
         self.root: torch.nn.Module | None = owner if isinstance(owner, torch.nn.Module) else None
         self.scripted = isinstance(model, torch.jit.ScriptModule)
+        self.exported = isinstance(model, torch.export.ExportedProgram)
         if not callable(model):
             raise ExportError(f"a {type(model).__name__} is no model: an nn.Module, a ScriptModule or a function is wanted")
-        forward = model.forward if isinstance(model, torch.nn.Module) else model
-        self.arguments: Arguments = bind(forward, *split_kwargs(args, kwargs))
         self.training = self._mode(training)
-        self.input_names = _renamed(list(input_names or []), self.arguments.names, "input")
         self._output_names = list(output_names or [])
+        if self.exported:  # it has its own sample
+            self.arguments: Arguments = bind(lambda: None, (), {})
+            self.input_names = list(input_names or [])
+            return
+        forward = model.forward if isinstance(model, torch.nn.Module) else model
+        self.arguments = bind(forward, *split_kwargs(args, kwargs))
+        self.input_names = _renamed(list(input_names or []), self.arguments.names, "input")
 
-    def capture(self, how: How) -> tuple[Capture, str]:
+    def capture(self, how: How, axes: dict[str, dict[int, str]]) -> tuple[Capture, str]:
         """The program, and why it was taken this way."""
         import torch
 
@@ -205,29 +210,65 @@ class _Call:
         with _capture.undisturbed(self.root, self.training):
             if self.scripted:
                 return _capture.script(self.model), "the model is a ScriptModule"
-            if how == "export":
-                raise ExportError('capture="export" needs a reader of torch.export files, which this release has not')
+            if self.exported:
+                return _capture.exported(self.model), "the model is an ExportedProgram"
             if how == "script":
                 return _capture.script(torch.jit.script(self.model)), "asked for"
+            if how == "export":
+                return self._export(axes), "asked for"
             captured = _capture.trace(self.root, self.model, self.arguments)
-            self.notes += [f"the tracer says: {w}" for w in captured.warnings]
-            return captured, "asked for" if how == "trace" else "one run of the model records all that it does"
+            if how == "trace" or not captured.unseen:
+                self.notes += [f"the trace has one outcome of {w}" for w in captured.unseen]
+                return captured, "asked for" if how == "trace" else "one run of the model records all that it does"
+            return self._instead_of_trace(captured.unseen[0], axes)
 
-    def dynamic(self, dynamic_axes: Any, dynamic_shapes: Any, captured: Capture) -> dict[str, dict[int, str]]:
+    def _instead_of_trace(self, told: str, axes: dict[str, dict[int, str]]) -> tuple[Capture, str]:
+        """What a run on one sample does not show, torch.export refuses, and TorchScript has as it is."""
+        import torch
+
+        from lithify import _capture
+
+        why = f"a trace has one outcome of {told}"
+        try:
+            return self._export(axes), why
+        except ExportError as error:
+            reasons = str(error)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return _capture.script(torch.jit.script(self.model)), why
+        except Exception as error:
+            lines = (
+                f"a trace would have one outcome of {told}",
+                reasons,
+                f"torch.jit.script cannot capture it: {type(error).__name__}",
+                'capture="trace" takes the branches that the sample takes',
+            )
+            raise ExportError("\n  ".join(lines)) from error
+
+    def _export(self, axes: dict[str, dict[int, str]]) -> Capture:
+        from lithify import _capture
+
+        names = zip(self.input_names, self.arguments.names, strict=True)
+        return _capture.export(self.root, self.model, self.arguments, [axes.get(n) or axes.get(a) or {} for n, a in names])
+
+    def dynamic(self, dynamic_axes: Any, dynamic_shapes: Any) -> dict[str, dict[int, str]]:
         from lithify import _dims
 
         if dynamic_shapes:
             return _dims.from_shapes(dynamic_shapes, self.arguments, self.input_names)
-        axes = _dims.from_axes(dynamic_axes or {})
-        known = {*self.input_names, *self.arguments.names, *self.output_names(captured), *self._output_names}
+        return _dims.from_axes(dynamic_axes or {})
+
+    def drop_unknown(self, axes: dict[str, dict[int, str]], captured: Capture) -> None:
+        """Names that are no input or output are ignored, as in torch.onnx.export."""
+        known = {*self.input_names, *self.arguments.names, *self.output_names(captured)}
         for name in [n for n in axes if n not in known] if captured.outputs is not None else []:
             warnings.warn(f"dynamic_axes names '{name}', which is neither an input nor an output", stacklevel=3)
             del axes[name]
-        return axes
 
     def specifications(self, captured: Capture) -> list[str]:
         """Types and sizes of the inputs, for a program that has no sample of its own."""
-        if captured.kind == "trace":
+        if captured.kind != "script":
             return []
         return [
             f"{name}:{str(t.dtype).removeprefix('torch.')}[{','.join(map(str, t.shape))}]"

@@ -54,11 +54,23 @@ def bind(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     return Arguments(unique([n for n, _ in leaves]), [t for _, t in leaves], structure, rebuild)
 
 
+def _signature(call: Callable[..., Any]) -> inspect.Signature:
+    """Also of a method of TorchScript, which has a schema."""
+    schema = getattr(call, "schema", None)
+    if schema is None:
+        return inspect.signature(call)
+    kind, none = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+    arguments = [a for a in schema.arguments if a.name != "self"]
+    return inspect.Signature(
+        [inspect.Parameter(a.name, kind, default=a.default_value if a.has_default_value() else none) for a in arguments]
+    )
+
+
 def _bound(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     """Name, kind and value of each argument."""
     kinds = inspect.Parameter
     try:
-        signature = inspect.signature(call)
+        signature = _signature(call)
     except (TypeError, ValueError):  # something built in
         return [(f"input_{i}", kinds.POSITIONAL_ONLY, v) for i, v in enumerate(args)] + [
             (name, kinds.KEYWORD_ONLY, v) for name, v in kwargs.items()

@@ -1,0 +1,268 @@
+"""Every argument of lithify.export: what it does, or what is said when it cannot."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import lithify
+
+X = torch.randn(3, 4)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 5)
+        self.norm = nn.BatchNorm1d(5)
+        self.drop = nn.Dropout(0.5)
+        self.tied = self.fc
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.drop(self.norm(self.fc(x)))
+
+
+def loaded(result: lithify.Result) -> onnx.ModelProto:
+    assert result.bytes is not None
+    model = onnx.load_from_string(result.bytes)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def close(result: lithify.Result, module: nn.Module, *args: torch.Tensor) -> None:
+    session = onnxruntime.InferenceSession(result.bytes, providers=["CPUExecutionProvider"])
+    got = session.run(None, {v.name: a.numpy() for v, a in zip(result.inputs, args, strict=True)})[0]
+    with torch.no_grad():
+        torch.testing.assert_close(torch.from_numpy(got), module(*args), rtol=1e-4, atol=1e-5)
+
+
+def test_path_file_and_bytes_are_the_same(tmp_path: Path) -> None:
+    net = Net().eval()
+    plain = lithify.export(net, X).bytes
+    lithify.export(net, X, tmp_path / "a.onnx")
+    lithify.export(net, (X,), str(tmp_path / "b.onnx"))
+    stream = io.BytesIO()
+    assert lithify.export(net, X, stream).bytes is None
+    assert plain == stream.getvalue() == (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("opset", [11, 13, 18, 23])
+def test_opset_version(opset: int) -> None:
+    assert loaded(lithify.export(Net().eval(), X, opset_version=opset)).opset_import[0].version == opset
+
+
+@pytest.mark.parametrize(
+    ("axes", "name"), [({"x": {0: "batch"}}, "batch"), ({"x": [0]}, "x_dynamic_axes_1"), ({"x": {-2: "n"}}, "n")]
+)
+def test_dynamic_axes(axes: Any, name: str) -> None:
+    net = Net().eval()
+    result = lithify.export(net, X, dynamic_axes=axes)
+    assert result.inputs[0].shape == [name, "4"]
+    assert result.outputs[0].shape == [name, "5"]
+    for size in (1, 2, 7, 64):
+        close(result, net, torch.randn(size, 4))
+
+
+BATCH = torch.export.Dim("batch")
+
+
+@pytest.mark.parametrize(
+    ("shapes", "name"),
+    [
+        ({"x": {0: BATCH}}, "batch"),
+        (({0: "batch"},), "batch"),
+        (((BATCH, None),), "batch"),
+        ([{0: torch.export.Dim.DYNAMIC}], "x_dim_0"),
+        ({"x": {0: torch.export.Dim.AUTO, 1: torch.export.Dim.STATIC}}, "x_dim_0"),
+        ({"x": None}, "3"),
+    ],
+)
+def test_dynamic_shapes(shapes: Any, name: str) -> None:
+    assert lithify.export(Net().eval(), X, dynamic_shapes=shapes).inputs[0].shape == [name, "4"]
+
+
+def test_a_name_that_is_nothing_is_ignored_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="'mask'"):
+        lithify.export(Net().eval(), X, dynamic_axes={"mask": {0: "n"}, "x": {0: "n"}})
+
+
+def test_a_model_in_training_mode_is_exported_for_evaluation_and_left_as_it_was() -> None:
+    net = Net()
+    net.norm.eval()
+    state = torch.get_rng_state()
+    before = {n: t.clone() for n, t in net.state_dict().items()}
+    result = lithify.export(net, X)
+    assert any("training mode" in note for note in result.notes)
+    assert (net.training, net.norm.training, net.drop.training) == (True, False, True)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(t, before[n]) for n, t in net.state_dict().items())
+    close(result, net.eval(), X)
+
+
+def test_buffers_that_forward_changes_are_put_back() -> None:
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count.add_(1)
+            return x + self.count
+
+    net = Counter()
+    lithify.export(net, X, training=torch.onnx.TrainingMode.PRESERVE)
+    assert float(net.count) == 0
+
+
+def test_weights_have_their_names_and_tied_ones_are_one() -> None:
+    model = loaded(lithify.export(Net().eval(), X))
+    names = [i.name for i in model.graph.initializer]
+    assert "fc.weight" in names
+    assert not any(n.startswith("tied.") for n in names)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda w: w.t().contiguous().t(), lambda w: torch.cat([w, w], 1)[:, ::2], lambda w: w[:1].expand(5, 4)],
+)
+def test_weights_that_are_not_contiguous(change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    net = Net().eval()
+    net.fc.weight = nn.Parameter(change(net.fc.weight.detach()))
+    close(lithify.export(net, X), net, X)
+
+
+def test_external_data(tmp_path: Path) -> None:
+    net = nn.Linear(100, 100)
+    result = lithify.export(net, torch.randn(1, 100), tmp_path / "m.onnx", external_data="always")
+    assert result.external_file == tmp_path / "m.onnx.data"
+    assert result.external_file.stat().st_size >= 40000
+    assert lithify.export(net, torch.randn(1, 100), tmp_path / "n.onnx", external_data=False).external_file is None
+
+
+@pytest.mark.parametrize("verbose", [None, False, True])
+def test_prints_only_when_asked(verbose: bool | None, capfd: pytest.CaptureFixture[str]) -> None:
+    lithify.export(Net().eval(), X, verbose=verbose)
+    out, err = capfd.readouterr()
+    assert ("Gemm" in out) == bool(verbose)
+    assert err == ""
+
+
+def test_report(tmp_path: Path) -> None:
+    lithify.export(Net().eval(), X, report=True, artifacts_dir=tmp_path)
+    assert "Gemm" in (tmp_path / "lithify_export_report.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    "ignored",
+    [{"dynamo": True}, {"optimize": False}, {"do_constant_folding": False}, {"autograd_inlining": False}],
+)
+def test_choices_of_torch_change_nothing(ignored: dict[str, Any]) -> None:
+    net = Net().eval()
+    assert lithify.export(net, X, **ignored).bytes == lithify.export(net, X).bytes
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"export_params": False}, "export_params"),
+    ({"keep_initializers_as_inputs": True}, "keep_initializers_as_inputs"),
+    ({"custom_opsets": {"mine": 1}}, "custom_opsets"),
+    ({"custom_translation_table": {torch.relu: max}}, "custom_translation_table"),
+    ({"export_modules_as_functions": True}, "export_modules_as_functions"),
+    ({"operator_export_type": torch.onnx.OperatorExportTypes.ONNX_ATEN}, "operator_export_type"),
+    ({"dump_exported_program": True}, "dump_exported_program"),
+    ({"profile": True}, "profile"),
+    ({"opset_version": 5}, "opset 5"),
+    ({"input_names": ["a", "b"]}, r"input names provided \(2\)"),
+    ({"output_names": ["a", "b"]}, r"output names provided \(2\)"),
+    ({"dynamic_axes": {"x": {0: "n"}}, "dynamic_shapes": ({0: "n"},)}, "both"),
+    ({"dynamic_axes": {"x": {5: "n"}}}, "axis 5"),
+    ({"dynamic_axes": {"x": 0}}, "neither a dict"),
+    ({"dynamic_shapes": ({0: "n"}, None)}, "2 entries for 1"),
+    ({"dynamic_shapes": {"y": {0: "n"}}}, "'y'"),
+    ({"dynamic_shapes": ({0: BATCH * 2},)}, "formulas"),
+    ({"dynamic_shapes": ({0: 7},)}, "is 7"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), REFUSED, ids=[s for _, s in REFUSED])
+def test_what_cannot_be_done_is_said(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(lithify.ExportError, match=said):
+        lithify.export(Net().eval(), X, **options)
+
+
+SAMPLES: list[tuple[Any, str]] = [
+    (torch.randn(3, 7), r"(?s)x: float32\[3, 7\].*'fc', Linear\(in_features=4"),
+    (torch.ones(3, 4, dtype=torch.int64), r"(?s)x: int64\[3, 4\].*'fc'"),
+    ((X, X), r"forward\(x.*too many"),
+    ((), r"missing a required argument"),
+]
+
+
+@pytest.mark.parametrize(("args", "said"), SAMPLES)
+def test_a_wrong_sample_is_explained(args: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(lithify.ExportError) as caught:
+        lithify.export(Net().eval(), args, tmp_path / "m.onnx")
+    assert re.search(said, str(caught.value)), str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("how", ["trace", "script", "export"])
+def test_ways_of_capture(how: Any) -> None:
+    net = Net().eval()
+    result = lithify.export(net, X, dynamic_axes={"x": {0: "batch"}}, capture=how)
+    assert result.capture == how
+    for size in (1, 5):
+        close(result, net, torch.randn(size, 4))
+
+
+def test_other_kinds_of_models() -> None:
+    net = Net().eval()
+    axes = {"x": {0: "n"}}
+    close(lithify.export(torch.jit.script(net), X, dynamic_axes=axes), net, torch.randn(2, 4))
+    close(lithify.export(torch.jit.trace(net, X), X, dynamic_axes=axes), net, torch.randn(2, 4))
+    close(lithify.export(net.forward, X, dynamic_axes=axes), net, torch.randn(2, 4))
+    program = torch.export.export(net, (X,), dynamic_shapes=({0: BATCH},))
+    close(lithify.export(program, dynamic_axes=axes), net, torch.randn(2, 4))
+    assert not any(t.is_meta for t in program.state_dict.values())
+    assert lithify.export(torch.add, (X, X)).nodes == {"Add": 1}
+
+
+def test_a_branch_on_data_is_never_left_out() -> None:
+    class Branch(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1 if bool(x.sum() > 0) else helper(x)
+
+    def helper(x: Any) -> Any:
+        return {"a": x * 2}["a"] if not isinstance(x, str) else x  # TorchScript cannot have it
+
+    try:
+        result = lithify.export(Branch(), X)
+    except lithify.ExportError:
+        return
+    assert result.capture != "trace"
+
+
+def test_patch() -> None:
+    before = torch.onnx.export
+    with lithify.patch():
+        assert isinstance(torch.onnx.export(Net().eval(), X), lithify.Result)
+    assert torch.onnx.export is before
+
+
+def test_files_need_no_torch(tmp_path: Path) -> None:
+    torch.jit.trace(Net().eval(), X).save(str(tmp_path / "m.pt"))
+    assert lithify.inspect(tmp_path / "m.pt").kind == "TorchScript"
+    assert lithify.check(tmp_path / "m.pt")
+    result = lithify.convert(tmp_path / "m.pt", tmp_path / "m.onnx", dynamic_axes={"x": {0: "batch"}})
+    assert result.inputs[0].shape == ["batch", "4"]
+    with pytest.raises(lithify.ExportError, match="LTH") as caught:
+        lithify.convert(tmp_path / "m.onnx", tmp_path / "n.onnx")
+    assert caught.value.messages[0].severity == "error"
