@@ -33,6 +33,7 @@ Options, by keyword (a callable with an argument of such a name goes into a lamb
     opsets=range(16, 24)        where the rule exists; by default 11 to 23
     script=False                take the traced route alone; else the scripted one is also taken where torch can script
     export=False                do not take the route of torch.export, which is also taken where torch can export
+    records=False               the sizes that torch.export records hold at the sample's sizes alone: do not compare with them
     ones=False                  do not also trace with every dynamic dimension at 1
     empty=True                  run at size 0 of the first dynamic dimension as well
     rtol=, atol=, why=          tolerances other than the usual, and the reason, which is required
@@ -204,6 +205,7 @@ class Case:
     opsets: Sequence[int] = OPSETS
     script: bool = True
     export: bool = True
+    records: bool = True
     ones: bool = True
     empty: bool = False
     rtol: float | None = None
@@ -237,7 +239,7 @@ class Case:
 CASES: list[Case] = []
 _names: dict[str, int] = {}
 
-_OPTIONS = ("opsets", "script", "export", "ones", "empty", "rtol", "atol", "why", "reference", "xfail")
+_OPTIONS = ("opsets", "script", "export", "records", "ones", "empty", "rtol", "atol", "why", "reference", "xfail")
 
 
 def case(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:

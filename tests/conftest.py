@@ -42,3 +42,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{'model':<24}{'nodes':>8}{'at most':>10}")
         for name, count, limit in rows:
             terminalreporter.write_line(f"{name:<24}{count:>8}{limit:>10}{'' if count <= limit else '  too many'}")
+    cases = [value for r in reports for key, value in r.user_properties if key == "exported"]
+    missed = sorted(name for captured, name in cases if not captured)
+    if cases:
+        terminalreporter.section("torch.export")
+        terminalreporter.write_line(f"captures {len(cases) - len(missed)} of {len(cases)} cases; not:")
+        for name in missed:
+            terminalreporter.write_line(f"  {name}")

@@ -1,5 +1,7 @@
 """Every case of `src/ops/*_cases.py` by every route."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.cases import Case, load
@@ -10,5 +12,6 @@ from tests.driver import verify
     "case",
     [pytest.param(c, id=c.name, marks=[pytest.mark.xfail(reason=c.xfail, strict=True)] if c.xfail else []) for c in load()],
 )
-def test_case(case: Case, opsets: str) -> None:
-    verify(case, opsets)
+def test_case(case: Case, opsets: str, record_property: Callable[[str, object], None]) -> None:
+    captured = verify(case, opsets)
+    record_property("exported", ("exported" in captured, case.name))

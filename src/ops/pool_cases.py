@@ -42,22 +42,23 @@ case(nn.AvgPool3d(2, divisor_override=7), x[B, 3, S >= 2, H >= 2, W >= 2])
 # ---- a last window that reaches past the end
 for size in (4, 5, 6, 7):
     for kernel, stride, padding in ((2, 2, 0), (3, 2, 1), (3, 3, 1), (2, 3, 1), (4, 3, 2)):
-        case(nn.MaxPool1d(kernel, stride, padding, ceil_mode=True), x[B, 2, size], script=False)
-        case(nn.AvgPool1d(kernel, stride, padding, ceil_mode=True), x[B, 2, size], script=False)
+        case(nn.MaxPool1d(kernel, stride, padding, ceil_mode=True), x[B, 2, size], script=False, records=False)
+        case(nn.AvgPool1d(kernel, stride, padding, ceil_mode=True), x[B, 2, size], script=False, records=False)
 for kernel, stride, padding in ((2, 2, 0), (3, 2, 0), (3, 2, 1), (2, 3, 1)):
-    case(nn.MaxPool2d(kernel, stride, padding, ceil_mode=True), x[B, 2, kernel <= H, kernel <= W])
-    case(nn.AvgPool2d(kernel, stride, padding, ceil_mode=True), x[B, 2, kernel <= H, kernel <= W])
+    case(nn.MaxPool2d(kernel, stride, padding, ceil_mode=True), x[B, 2, kernel <= H, kernel <= W], records=False)
+    case(nn.AvgPool2d(kernel, stride, padding, ceil_mode=True), x[B, 2, kernel <= H, kernel <= W], records=False)
     case(
         nn.AvgPool2d(kernel, stride, padding, ceil_mode=True, count_include_pad=False),
         x[B, 2, kernel <= H, kernel <= W],
+        records=False,
     )
-case(nn.MaxPool2d(3, 2, 1, dilation=2, ceil_mode=True), x[B, 2, H >= 4, W >= 4])
-case(nn.MaxPool3d(2, ceil_mode=True), x[B, 2, S >= 2, H >= 2, W >= 2])
-case(nn.AvgPool3d(3, 2, 1, ceil_mode=True), x[B, 2, S >= 3, H >= 3, W >= 3])
-case(nn.AvgPool2d(2, 2, 0, ceil_mode=True, divisor_override=3), x[B, 2, H >= 2, W >= 2])
-case(nn.MaxPool2d(2, ceil_mode=True, return_indices=True), x[B, 2, 6, 8])
-case(nn.MaxPool2d(2, ceil_mode=True, return_indices=True), x[B, 2, 5, 7])
-case(nn.MaxPool2d(3, 2, ceil_mode=True, return_indices=True), x[B, 2, H >= 3, W >= 3])
+case(nn.MaxPool2d(3, 2, 1, dilation=2, ceil_mode=True), x[B, 2, H >= 4, W >= 4], records=False)
+case(nn.MaxPool3d(2, ceil_mode=True), x[B, 2, S >= 2, H >= 2, W >= 2], records=False)
+case(nn.AvgPool3d(3, 2, 1, ceil_mode=True), x[B, 2, S >= 3, H >= 3, W >= 3], records=False)
+case(nn.AvgPool2d(2, 2, 0, ceil_mode=True, divisor_override=3), x[B, 2, H >= 2, W >= 2], records=False)
+case(nn.MaxPool2d(2, ceil_mode=True, return_indices=True), x[B, 2, 6, 8], records=False)
+case(nn.MaxPool2d(2, ceil_mode=True, return_indices=True), x[B, 2, 5, 7], records=False)
+case(nn.MaxPool2d(3, 2, ceil_mode=True, return_indices=True), x[B, 2, H >= 3, W >= 3], records=False)
 
 # ---- to a given size
 for size in (1, 2, 3, 4, 5, 8):
@@ -92,4 +93,4 @@ case(nn.AdaptiveMaxPool3d(1), x[B, 3, S, H, W])
 # ---- powers
 case(nn.LPPool1d(2.0, 3, stride=2), x[B, 3, S >= 3])
 case(nn.LPPool2d(2.0, 2), x[B, 3, H >= 2, W >= 2])
-case(nn.LPPool2d(3.0, (2, 1), stride=1, ceil_mode=True), x(0.1, 1)[B, 3, H >= 2, W])
+case(nn.LPPool2d(3.0, (2, 1), stride=1, ceil_mode=True), x(0.1, 1)[B, 3, H >= 2, W], records=False)

@@ -164,7 +164,7 @@ case(torch.tensor_split, x[B, 7], (2, 5), 1)
 case(torch.tensor_split, x[B, 7], (2, -1), 1)
 case(torch.tensor_split, x[B, 7], (5, 2, 9), 1)
 case(torch.tensor_split, x[S, 2], (1, 3))
-case(torch.tensor_split, x[B, 7], torch.tensor([2, 5]), 1)
+case(torch.tensor_split, x[B, 7], torch.tensor([2, 5]), 1, export=False)  # torch.export asks for offsets in memory
 case(torch.hsplit, x[B, 6], 2)
 case(torch.hsplit, x[6], 2)
 case(torch.hsplit, x[B, 6], (1, 4))

@@ -1,13 +1,16 @@
-// Texts of symbolic sizes, tracebacks and module stacks of exported programs.
+// Exported programs: texts of symbolic sizes, tracebacks and module stacks, and graphs as program text.
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "base/diagnostic.hpp"
 #include "eval/formula.hpp"
+#include "model_bytes.hpp"
 #include "program/print.hpp"
+#include "program/verify.hpp"
 #include "read/exported/graph.hpp"
 #include "read/exported/places.hpp"
+#include "read/exported/reader.hpp"
 #include "read/exported/symbols.hpp"
 
 using namespace lithify;
@@ -103,4 +106,120 @@ TEST_CASE("exported: the place of a node") {
   CHECK(read::place_of("File \"torch/fx/a.py\", line 3, in f").file == "torch/fx/a.py");
   CHECK_FALSE(read::place_of("no frames here").known());
   CHECK_FALSE(read::place_of("File \"a.py\", line x, in f").known());
+}
+
+// ---- graphs
+// -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string tensors(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names)
+    out += (out.empty() ? "" : ", ") + ("{\"as_tensor\": {\"name\": \"" + name + "\"}}");
+  return out;
+}
+
+std::string metas(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names)
+    out += (out.empty() ? "\"" : ", \"") + name + "\": {\"dtype\": 7, \"sizes\": [{\"as_int\": 2}]}";
+  return out;
+}
+
+std::string graph(const std::vector<std::string>& inputs, const std::string& nodes, const std::string& outputs) {
+  return "{\"inputs\": [" + tensors(inputs) + "], \"outputs\": [" + outputs + "], \"nodes\": [" + nodes +
+         "], \"tensor_values\": {" + metas(inputs) + "}, \"sym_int_values\": {}, \"is_single_tensor_return\": false}";
+}
+
+std::string node(const std::string& target, const std::string& inputs, const std::string& outputs) {
+  return "{\"target\": \"torch.ops." + target + "\", \"inputs\": [" + inputs + "], \"outputs\": [" + outputs +
+         "], \"metadata\": {}}";
+}
+
+std::string arg(const std::string& name, const std::string& value, int kind = 1) {
+  return "{\"name\": \"" + name + "\", \"arg\": " + value + ", \"kind\": " + std::to_string(kind) + "}";
+}
+
+std::string inner(const std::string& name, const std::string& graph) {
+  return arg("", "{\"as_graph\": {\"name\": \"" + name + "\", \"graph\": " + graph + "}}");
+}
+
+std::string list(const std::string& names) { return arg("", "{\"as_tensors\": [" + names + "]}"); }
+
+/// The program text of a graph with the inputs x and y.
+std::string program_text(const std::string& nodes, const std::string& output) {
+  const std::string json =
+      "{\"schema_version\": {\"major\": 8, \"minor\": 20}, \"range_constraints\": {}, \"graph_module\": {\"graph\": " +
+      graph({"x", "y"}, nodes, tensors({output})) +
+      ", \"signature\": {\"input_specs\": [{\"user_input\": {\"arg\": " + tensors({"x"}) +
+      "}}, {\"user_input\": {\"arg\": " + tensors({"y"}) +
+      "}}], \"output_specs\": [{\"user_output\": {\"arg\": " + tensors({output}) +
+      "}}]}, \"module_call_graph\": [{\"fqn\": \"\", \"signature\": {\"out_spec\": "
+      "\"[1, {\\\"type\\\": null, \\\"context\\\": null, \\\"children_spec\\\": []}]\"}}]}}";
+  const archive::Archive archive(test::record_of(
+      test::zip_of({{.name = "m/models/model.json", .data = json}, {.name = "m/archive_format", .data = "pt2"}})));
+  const auto program = read::read_exported(archive);
+  program::verify(*program);
+  return program::print(*program);
+}
+
+const std::string x = arg("", tensors({"x"}));
+const std::string add_one =
+    node("aten.add.Tensor", arg("self", tensors({"a"})) + ", " + arg("other", "{\"as_int\": 1}"), tensors({"b"}));
+const std::string increment = graph({"a"}, add_one, tensors({"b"}));
+
+std::string body_of(const std::string& text) { return text.substr(text.find("-> Tensor:\n") + 11); }
+
+}  // namespace
+
+TEST_CASE("exported: arguments keep their places and names") {
+  const std::string nodes = node("aten.sum.dim_IntList",
+                                 arg("self", tensors({"x"})) + ", " + arg("dim", "{\"as_ints\": [0]}") + ", " +
+                                     arg("dtype", "{\"as_scalar_type\": 8}", 2),
+                                 tensors({"z"})) +
+                            ", " +
+                            node("aten.split.Tensor", x + ", " + arg("", "{\"as_int\": 1}"),
+                                 "{\"as_tensors\": [{\"name\": \"p\"}, {\"name\": \"q\"}]}");
+  CHECK(body_of(program_text(nodes, "q")) ==
+        "    z = torch.sum.dim_IntList(x, [0], dtype=7)\n"
+        "    p, q, = torch.split.Tensor(x, 1)\n"
+        "    return q\n");
+}
+
+TEST_CASE("exported: asserts are left out, and wrappers are calls") {
+  const std::string nodes =
+      node("aten._assert_tensor_metadata.default", x, "") + ", " +
+      node("higher_order.wrap_with_set_grad_enabled",
+           arg("", "{\"as_bool\": false}") + ", " + inner("submod_1", increment) + ", " + x, tensors({"z"}));
+  const std::string text = program_text(nodes, "z");
+  CHECK(body_of(text).starts_with("    z, = __torch__.submod_1(x, )\n    return z\n"));
+  CHECK(text.find("def submod_1(a: Tensor) -> Tuple[Tensor]:\n  b = torch.add.Tensor(a, 1)\n  return (b,)\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("exported: conditions and loops are statements") {
+  const std::string cond = node("higher_order.cond",
+                                arg("", tensors({"y"})) + ", " + inner("yes", increment) + ", " +
+                                    inner("no", increment) + ", " + list("{\"name\": \"x\"}"),
+                                tensors({"z"}));
+  CHECK(body_of(program_text(cond, "z"))
+            .starts_with("    if y:\n      z, = __torch__.yes(x, )\n    else:\n      z, = __torch__.no(x, )\n"
+                         "    return z\n"));
+  const std::string loop = node(
+      "higher_order.while_loop",
+      inner("go", increment) + ", " + inner("body", increment) + ", " + list("{\"name\": \"x\"}") + ", " + list(""),
+      tensors({"z"}));
+  CHECK(body_of(program_text(loop, "z"))
+            .starts_with("    z = x\n    _0, = __torch__.go(z, )\n    while _0:\n      z, = __torch__.body(z, )\n"
+                         "      _0, = __torch__.go(z, )\n    return z\n"));
+  const std::string map =
+      node("higher_order.map_impl", inner("each", increment) + ", " + list("{\"name\": \"x\"}") + ", " + list(""),
+           tensors({"z"}));
+  CHECK(body_of(program_text(map, "z"))
+            .starts_with("    _0 = annotate(List[Tensor], [])\n"
+                         "    for _2 in range(torch.size.int(x, 0)):\n"
+                         "      _1, = __torch__.each(torch.select.int(x, 0, _2), )\n"
+                         "      torch.append(_0, _1)\n"
+                         "    z = torch.stack(_0, 0)\n    return z\n"));
 }
