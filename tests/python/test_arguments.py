@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 import lithify
+from lithify.verify import verify
 
 X = torch.randn(3, 4)
 
@@ -266,3 +267,13 @@ def test_files_need_no_torch(tmp_path: Path) -> None:
     with pytest.raises(lithify.ExportError, match="LTH") as caught:
         lithify.convert(tmp_path / "m.onnx", tmp_path / "n.onnx")
     assert caught.value.messages[0].severity == "error"
+
+
+def test_verify(tmp_path: Path) -> None:
+    net = Net().eval()
+    lithify.export(net, X, verify=True)
+    lithify.export(net, X, tmp_path / "m.onnx", verify=True)
+    with torch.no_grad():
+        net.fc.bias.add_(1)
+    with pytest.raises(lithify.ExportError, match="differs from the live"):
+        verify(net, tmp_path / "m.onnx", X).check()
