@@ -1,6 +1,6 @@
 """The language of the operator cases, one line a case.
 
-Case files sit beside the rules, `src/ops/<family>_cases.py`, and are found by their name:
+Case files sit beside the code, `src/*/<family>_cases.py`, and are found by their name:
 
     import torch
     import torch.nn.functional as F
@@ -31,6 +31,8 @@ Sizes are numbers or dynamic dimensions: B S T H W N. A dimension takes the size
 
 Options, by keyword (a callable with an argument of such a name goes into a lambda):
     opsets=range(16, 24)        where the rule exists; by default 11 to 23
+    trace=False                 take the scripted route alone: control flow that a trace does not see
+    also=[(tensor, ...), ...]   further inputs to run on, such as take the other branch
     script=False                take the traced route alone; else the scripted one is also taken where torch can script
     export=False                do not take the route of torch.export, which is also taken where torch can export
     records=False               the sizes that torch.export records hold at the sample's sizes alone: do not compare with them
@@ -203,6 +205,8 @@ class Case:
     modules: dict[str, nn.Module]
     buffers: dict[str, torch.Tensor]
     opsets: Sequence[int] = OPSETS
+    trace: bool = True
+    also: Sequence[tuple[torch.Tensor, ...]] = ()
     script: bool = True
     export: bool = True
     records: bool = True
@@ -239,7 +243,10 @@ class Case:
 CASES: list[Case] = []
 _names: dict[str, int] = {}
 
-_OPTIONS = ("opsets", "script", "export", "records", "ones", "empty", "rtol", "atol", "why", "reference", "xfail")
+_OPTIONS = (
+    *("opsets", "trace", "also", "script", "export", "records", "ones", "empty"),
+    *("rtol", "atol", "why", "reference", "xfail"),
+)
 
 
 def case(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -261,7 +268,7 @@ def case(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
 def load() -> list[Case]:
     """All cases of the project, in a fixed order."""
     if not CASES:
-        for path in sorted((ROOT / "src" / "ops").glob("*_cases.py")):
+        for path in sorted((ROOT / "src").glob("*/*_cases.py")):
             load_file(path)
     return CASES
 

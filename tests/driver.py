@@ -273,6 +273,9 @@ def routes(case: Case, opsets: str = "") -> Iterator[Route]:
     elif others:
         turn = _seed(case.name) % len(others)
         others = (others[turn:] + others[:turn])[:2]
+    if not case.trace:
+        yield from (Route("scripted", dynamic, opset) for opset in (first, *others))
+        return
     yield Route("traced", False, first)
     if dynamic:
         yield Route("traced", True, first)
@@ -293,7 +296,8 @@ def verify(case: Case, opsets: str = "") -> set[str]:
         folder = Path(name)
         module = build(case)
         sizes = case.sizes()
-        samples = [draw(case, at) for at in sizes]
+        samples = [draw(case, at) for at in sizes] + list(case.also)
+        sizes += [{} for _ in case.also]
         expected = [_eager(case, module, at, inputs) for at, inputs in zip(sizes, samples, strict=True)]
         saved: dict[tuple[str, bool], Captured | None] = {}
         for route in routes(case, opsets):
@@ -303,6 +307,8 @@ def verify(case: Case, opsets: str = "") -> set[str]:
                 saved[capture] = _capture(case, module, sample, folder, route)
             model = saved[capture]
             if model is None:
+                if not case.trace:
+                    raise Mismatch(f"{case.place}: torch cannot script {case.name}")
                 continue
             runs = range(len(sizes) if route.dynamic else 1)
             if model.program is not None:

@@ -1,4 +1,4 @@
-"""Every case of `src/ops/*_cases.py` by every route."""
+"""Every case of `src/*/*_cases.py` by every route."""
 
 from collections.abc import Callable
 

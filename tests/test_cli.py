@@ -190,6 +190,33 @@ def test_all_unsupported_operators_are_told_at_once(tmp_path: Path, out: Path) -
     json.loads(lithify("check", model, "--json").stdout)
 
 
+def test_check_lists_the_operators_of_a_file_that_says_nothing_of_its_inputs(tmp_path: Path) -> None:
+    model = tmp_path / "scripted.pt"
+    torch.jit.script(Strange()).save(str(model))
+    done = lithify("check", model, "--json")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    status = {o["name"]: o["supported"] for o in told["operators"]}
+    assert status["aten::add"] and not status["aten::linalg_eigvalsh"] and not status["aten::bincount"]
+    assert [m["code"] for m in told["messages"]] == ["LTH022"]
+
+
+class Halving(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(5):
+            x = x * 0.5 + 1
+        return x
+
+
+@pytest.mark.parametrize(("most", "loops"), [("5", 0), ("4", 1)])
+def test_unroll(most: str, loops: int, tmp_path: Path, out: Path) -> None:
+    model = tmp_path / "scripted.pt"
+    torch.jit.script(Halving()).save(str(model))
+    done = lithify("export", model, "-o", out, "--input", "x:float32[n]", "--unroll", most)
+    assert done.returncode == 0, done.stderr
+    assert [n.op_type for n in onnx.load(str(out)).graph.node].count("Loop") == loops
+
+
 # ---- options --------------------------------------------------------------------------------------
 
 

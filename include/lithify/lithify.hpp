@@ -90,6 +90,8 @@ struct ExportOptions {
   /// Compares the type and sizes of every value with what the file records of them (torch.export does): a difference is
   /// a fault of the exporter and an error.
   bool self_check = false;
+  /// Loops of at most this many turns, where that is known, become copies of their bodies; others become Loop.
+  int64_t unroll = 128;
   enum class ExternalData { Auto, Always, Never };
   ExternalData external_data = ExternalData::Auto;
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< bytes written
@@ -141,7 +143,8 @@ struct CheckResult {
   std::vector<Message> messages;
 };
 
-/// Whether the model can be exported, with every reason why not. Throws ExportError only for files that cannot be read.
+/// Whether the model can be exported, with every reason why not. Where that cannot be tried, because the file does not
+/// say what its inputs are, the operators are those in the code. Throws ExportError only for files that cannot be read.
 LITHIFY_API CheckResult check_file(const ModelSource& model, const ExportOptions& options = {});
 
 struct InspectResult {

@@ -179,6 +179,11 @@ void add_conversion(CLI::App& command, Arguments& a) {
                   "the sample's")
       ->allow_extra_args(false);
   command.add_option("--dynamic", a.dynamic, "dynamic dimensions: 'x:0=batch,1=seq'")->allow_extra_args(false);
+  command
+      .add_option("--unroll", a.options.unroll,
+                  "loops of at most this many turns, where that is known, become copies of their bodies")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command.add_option("--input-names", a.options.input_names, "names of the inputs, in order")
       ->delimiter(',')
       ->allow_extra_args(false);

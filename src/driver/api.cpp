@@ -100,10 +100,13 @@ void collect_outputs(onnx::Builder& b, const eval::Value& v, const std::string& 
     const std::vector<eval::Value>& items = v.items();
     for (size_t i = 0; i < items.size(); ++i) collect_outputs(b, items[i], below(std::to_string(i)), out);
   } else if (auto* dict = v.get_if<std::shared_ptr<eval::Dict>>()) {
+    (*dict)->check();
     for (auto& [key, value] : (*dict)->items) {
       auto* text = key.get_if<std::string>();
       collect_outputs(b, value, below(text ? *text : key.is_int() ? key.integer().str() : "key"), out);
     }
+  } else if (auto* undecided = v.get_if<eval::Undecided>()) {
+    throw Error(Code::UnsupportedControlFlow, undecided->why);
   } else {
     throw Error(Code::UnsupportedType, fmt::format("the model returns a {}, which ONNX cannot", v.kind_name()));
   }
@@ -206,6 +209,7 @@ std::unique_ptr<Evaluated> evaluate(const program::Program& program, const Expor
   eval::Evaluator evaluator(program, ops::all_rules(), builder);
   evaluator.symbols = std::move(inputs.symbols);
   evaluator.self_check = options.self_check;
+  evaluator.most_unrolled = options.unroll;
   eval::Value result = evaluator.run(std::move(inputs.arguments));
   out->diagnostics = std::move(inputs.warnings);
   std::ranges::move(evaluator.diagnostics, std::back_inserter(out->diagnostics));
@@ -234,6 +238,15 @@ void count_operators(const std::vector<program::Stmt>& body, std::map<std::strin
     count_operators(s.body, counts);
     count_operators(s.orelse, counts);
   }
+}
+
+/// The operators as they stand in the code.
+std::map<std::string, int> count_operators(const program::Program& program) {
+  std::map<std::string, int> counts;
+  for (auto& [name, f] : program.functions) count_operators(f.body, counts);
+  for (auto& [name, c] : program.classes)
+    for (const program::Function& f : c.methods) count_operators(f.body, counts);
+  return counts;
 }
 
 void count_weights(const program::Object& object, std::set<const void*>& seen, InspectResult& result) {
@@ -280,7 +293,7 @@ ExportResult export_to(const ModelSource& model, const Out& out, const ExportOpt
     for (const onnx::Value* v : graph.inputs) result.inputs.push_back(info_of(*v));
     for (const onnx::Value* v : graph.outputs) result.outputs.push_back(info_of(*v));
     std::map<std::string, int> counts;
-    for (const onnx::Node* n : graph.nodes) ++counts[n->op_type];
+    for (const onnx::Node* n : graph.all_nodes()) ++counts[n->op_type];
     result.nodes = by_count(counts);
     result.opset = options.opset;
     result.weights = graph.initializers().size();
@@ -292,6 +305,16 @@ ExportResult export_to(const ModelSource& model, const Out& out, const ExportOpt
     result.graph_text = onnx::print(graph);
     return result;
   });
+}
+
+OperatorStatus status_of(const std::string& name, int count) {
+  const auto& overloads = ops::all_rules().overloads(name.substr(0, name.find('.')));
+  int since = lowest_opset;
+  if (!overloads.empty())
+    since = (*std::min_element(overloads.begin(), overloads.end(), [](auto* a, auto* b) {
+              return a->since < b->since;
+            }))->since;
+  return {name, count, !overloads.empty(), std::max(since, lowest_opset)};
 }
 
 }  // namespace
@@ -318,19 +341,14 @@ CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
     guarded([&] {
       std::unique_ptr<Evaluated> evaluated = evaluate(*opened.program, options);
       for (auto& [name, use] : evaluated->operators) {
-        int since = lowest_opset;
-        const auto& overloads = ops::all_rules().overloads(name);
-        if (!overloads.empty()) {
-          since = (*std::min_element(overloads.begin(), overloads.end(), [](auto* a, auto* b) {
-                    return a->since < b->since;
-                  }))->since;
-        }
-        result.operators.push_back({name, use.count, use.supported, std::max(since, lowest_opset)});
+        result.operators.push_back(status_of(name, use.count));
+        result.operators.back().supported = use.supported;
       }
       result.messages = to_messages(evaluated->diagnostics);
       result.exportable = !evaluated->failed();
     });
   } catch (const ExportError& e) {
+    for (auto& [name, count] : count_operators(*opened.program)) result.operators.push_back(status_of(name, count));
     result.messages = e.messages;
   }
   return result;
@@ -351,11 +369,7 @@ InspectResult inspect_file(const ModelSource& model) {
       result.inputs.push_back(std::move(info));
     }
     result.returns = program.forward().returns.str();
-    std::map<std::string, int> counts;
-    for (auto& [name, f] : program.functions) count_operators(f.body, counts);
-    for (auto& [name, c] : program.classes)
-      for (const program::Function& f : c.methods) count_operators(f.body, counts);
-    result.operators = by_count(counts);
+    result.operators = by_count(count_operators(program));
     std::set<const void*> seen;
     if (program.root) count_weights(*program.root, seen, result);
     result.code = program::print(program);

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "eval/carry.hpp"
+
 namespace lithify::eval {
 
 namespace {
@@ -20,7 +22,7 @@ using program::Type;
 bool has_poison(const Value& v, int depth = 0) {
   if (v.is_poison()) return true;
   if (depth > 4) return false;
-  if (!v.is_list() && !v.is<Tuple>()) return false;
+  if ((!v.is_list() && !v.is<Tuple>()) || v.is_open_list()) return false;
   const std::vector<Value>& items = v.items();
   return std::any_of(items.begin(), items.end(), [&](const Value& i) { return has_poison(i, depth + 1); });
 }
@@ -43,18 +45,17 @@ bool is_local(Code code) {
   }
 }
 
+const Value& usable(const Value& v) {
+  if (auto* undecided = v.get_if<Undecided>()) throw Error(Code::UnsupportedControlFlow, undecided->why);
+  return v;
+}
+
 std::string describe(const Value& v) {
   if (v.is_tensor()) return fmt::format("{}{}", name_of(v.tensor()->dtype()), onnx::print_shape(v.tensor()->shape()));
   return v.kind_name();
 }
 
 }  // namespace
-
-struct Evaluator::Frame {
-  std::unordered_map<std::string_view, Value> locals;
-  std::optional<Value> returned;
-  const program::Function* function = nullptr;
-};
 
 // A closure lives no longer than the frame that it captures, which waits for it.
 struct Closure {
@@ -269,6 +270,8 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
                  {},
                  "see `lithify ops` for what is supported",
                  std::string(base)});
+  if (std::any_of(positional.begin(), positional.end(), [](const Value& v) { return v.is_open_list(); }))
+    return apply_to_open(base, positional, keywords);
   bool poisoned = std::any_of(positional.begin(), positional.end(), [](const Value& v) { return has_poison(v); }) ||
                   std::any_of(keywords.begin(), keywords.end(), [](auto& k) { return has_poison(k.second); });
   if (poisoned) return Poison{};
@@ -458,12 +461,6 @@ bool raises(const std::vector<Stmt>& body) {
   });
 }
 
-// Whether a condition is decided only at run time.
-bool is_open(const Value& v, onnx::Builder& b) {
-  if (v.is_int()) return !v.integer().is_constant();
-  return v.is_tensor() && !v.tensor()->read(b)->is_constant();
-}
-
 }  // namespace
 
 void Evaluator::execute(const std::vector<Stmt>& body, Frame& frame) {
@@ -490,35 +487,15 @@ void Evaluator::execute(const Stmt& s, Frame& frame) {
     case Stmt::Kind::If: {
       Value choice = evaluate(s.values[0], frame);
       // A branch that only raises is a check; one that is decided at run time is taken to hold.
-      if (is_open(choice, builder_) && raises(s.body) != raises(s.orelse))
-        return execute(raises(s.body) ? s.orelse : s.body, frame);
-      return execute(condition(choice, s.pos) ? s.body : s.orelse, frame);
-    }
-    case Stmt::Kind::For: {
-      Value count = evaluate(s.values[0], frame);
-      if (count.is_poison()) throw Stop{};
-      if (!count.is_int()) throw Error(Code::BadProgram, fmt::format("range of a {}", count.kind_name()));
-      std::optional<int64_t> n = count.integer().constant();
-      if (!n) {
-        report({Code::UnsupportedControlFlow, Severity::Error,
-                fmt::format("a loop runs {} times, which is known only at run time; such loops are not exported yet",
-                            count.integer().str()),
-                program_.locate(s.pos), "", "prim::Loop"});
-        throw Stop{};
+      if (decided_at_run_time(builder_, choice)) {
+        if (raises(s.body) != raises(s.orelse)) return execute(raises(s.body) ? s.orelse : s.body, frame);
+        return branch(s, choice, frame);
       }
-      for (int64_t i = 0; i < *n && !frame.returned; ++i) {
-        step();
-        frame.locals[s.targets[0]] = builder_.dim(i);
-        execute(s.body, frame);
-      }
-      return;
+      return execute(condition(choice) ? s.body : s.orelse, frame);
     }
+    case Stmt::Kind::For:
     case Stmt::Kind::While:
-      while (!frame.returned && condition(evaluate(s.values[0], frame), s.pos)) {
-        step();
-        execute(s.body, frame);
-      }
-      return;
+      return loop(s, frame);
     case Stmt::Kind::With: {
       if (s.values[0].kind == Expr::Kind::Operator && s.values[0].name == "prim::autocast")
         return with_autocast(s, frame);
@@ -628,7 +605,7 @@ void Evaluator::cast_operands(const Expr& call, std::vector<Value>& positional,
   for (auto& [key, v] : keywords) convert(v);
 }
 
-bool Evaluator::condition(const Value& v, program::Pos pos) {
+bool Evaluator::condition(const Value& v) {
   if (auto* b = v.get_if<bool>()) return *b;
   if (v.is_int() && v.integer().is_constant()) return *v.integer().constant() != 0;
   if (auto* d = v.get_if<double>()) return *d != 0;
@@ -637,10 +614,7 @@ bool Evaluator::condition(const Value& v, program::Pos pos) {
     onnx::Value* t = v.tensor()->read(builder_);
     if (t->constant && t->constant->numel() == 1) return t->constant->reals()[0] != 0;
   }
-  report({Code::UnsupportedControlFlow, Severity::Error,
-          "a branch depends on a value that is known only at run time; such branches are not exported yet",
-          program_.locate(pos), "", "prim::If"});
-  throw Stop{};
+  throw Error(Code::BadProgram, fmt::format("a {} decides a branch", v.kind_name()));
 }
 
 // ---- expressions --------------------------------------------------------------------------------------------------
@@ -652,7 +626,7 @@ Value Evaluator::evaluate(const Expr& e, Frame& frame) {
       auto found = frame.locals.find(e.name);
       if (found == frame.locals.end())
         throw Error(Code::BadProgram, fmt::format("the name {} is read before it is assigned", e.name));
-      return found->second;
+      return usable(found->second);
     }
     case K::Int:
       return builder_.dim(e.integer);
@@ -751,7 +725,7 @@ Value Evaluator::evaluate_annotation(const Type& type, Value v) {
 Value Evaluator::attribute(const Value& object, const std::string& name) {
   if (object.is_poison()) return object;
   if (auto* o = object.get_if<std::shared_ptr<Object>>()) {
-    if (Value* v = (*o)->attribute(name)) return *v;
+    if (Value* v = (*o)->attribute(name)) return usable(*v);
     if ((*o)->type)
       for (auto& [constant, expr] : (*o)->type->constants)
         if (constant == name) {
@@ -772,17 +746,18 @@ Value Evaluator::attribute(const Value& object, const std::string& name) {
 Value Evaluator::subscript(const Value& container, const Value& index) {
   if (container.is_poison() || index.is_poison()) return Poison{};
   if (auto* d = container.get_if<std::shared_ptr<Dict>>()) {
-    if (const Value* v = (*d)->find(index)) return *v;
+    if (const Value* v = (*d)->find(index)) return usable(*v);
     throw Error(Code::ProgramRaises, "the program reads a key that its dict does not have");
   }
   if (container.is_list() || container.is<Tuple>()) {
-    const std::vector<Value>& items = container.items();
     if (!index.is_int()) throw Error(Code::BadProgram, fmt::format("a list is indexed by a {}", index.kind_name()));
+    if (container.is_open_list()) return apply("aten::__getitem__", {container, index});
     std::optional<int64_t> i = index.integer().constant();
     if (!i) throw Error(Code::UnsupportedControlFlow, "a list is indexed by a number known only at run time");
+    const std::vector<Value>& items = container.items();
     int64_t n = static_cast<int64_t>(items.size()), at = *i < 0 ? *i + n : *i;
     if (at < 0 || at >= n) throw Error(Code::ProgramRaises, fmt::format("index {} of a list of {} elements", *i, n));
-    return items[static_cast<size_t>(at)];
+    return usable(items[static_cast<size_t>(at)]);
   }
   return apply("aten::__getitem__", {container, index});
 }

@@ -10,6 +10,7 @@
 
 #include "eval/formula.hpp"
 #include "eval/registry.hpp"
+#include "eval/state.hpp"
 #include "eval/value.hpp"
 #include "program/program.hpp"
 
@@ -38,13 +39,16 @@ class Evaluator {
   int64_t file_version() const { return program_.file_version; }
   const program::Program& program() const { return program_; }
 
+  /// Loops of at most this many turns, where their number is known, become as many copies of their bodies.
+  int64_t most_unrolled = 128;
+
   std::vector<Diagnostic> diagnostics;
   std::map<std::string, OperatorUse> operators;
   SymbolTable symbols;      ///< what the symbols of recorded formulas stand for
   bool self_check = false;  ///< every value that is assigned is compared with what the file records of it
 
  private:
-  struct Frame;
+  struct Path;     // one way through an if
   struct Stop {};  // thrown when evaluation cannot go on; the reason is in `diagnostics`
 
   Value call_function(const program::Function& f, std::vector<Value> arguments,
@@ -53,6 +57,8 @@ class Evaluator {
   Value call_named(const program::Expr& call, Frame& frame);
   Value call_operator(const program::Expr& call, Frame& frame);
   Value call_closure(const Function& f);
+  Value apply_to_open(std::string_view name, const std::vector<Value>& positional,
+                      const std::vector<std::pair<std::string, Value>>& keywords);
   void execute(const std::vector<program::Stmt>& body, Frame& frame);
   void execute(const program::Stmt& s, Frame& frame);
   void assign(const program::Stmt& s, Frame& frame);
@@ -60,12 +66,17 @@ class Evaluator {
   void with_autocast(const program::Stmt& s, Frame& frame);
   void cast_operands(const program::Expr& call, std::vector<Value>& positional,
                      std::vector<std::pair<std::string, Value>>& keywords);
+  void branch(const program::Stmt& s, const Value& choice, Frame& frame);
+  void loop(const program::Stmt& s, Frame& frame);
+  bool unroll(const program::Stmt& s, const std::optional<int64_t>& count, Frame& frame, int64_t most);
+  class Repetition;  // a loop that becomes a Loop
+  Path follow(const std::vector<program::Stmt>& statements, const State& before, Frame& frame);
   Value evaluate(const program::Expr& e, Frame& frame);
   Value evaluate_annotation(const program::Type& type, Value v);
   Value subscript(const Value& container, const Value& index);
   Value attribute(const Value& object, const std::string& name);
   Value constant(int64_t index);
-  bool condition(const Value& v, program::Pos pos);
+  bool condition(const Value& v);
   bool is_instance(const Value& v, const program::Type& type);
   void arguments(const program::Expr& call, size_t from, Frame& frame, std::vector<Value>& positional,
                  std::vector<std::pair<std::string, Value>>& keywords);

@@ -2,16 +2,41 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace lithify::eval {
 
 Tensor::Tensor(onnx::Value* value) : value_(value), cell_(std::make_shared<Cell>()) {}
 
 Tensor::Tensor(onnx::Value* value, TensorPtr base, View view)
-    : value_(value), seen_(base->cell_->version), cell_(base->cell_), base_(std::move(base)), view_(std::move(view)) {}
+    : value_(value),
+      seen_(base->cell_->version),
+      cell_(base->cell_),
+      base_(std::move(base)),
+      view_(std::make_shared<View>(std::move(view))) {}
+
+void Tensor::may_share_memory_with(const Tensor& other) {
+  if (std::any_of(among_.begin(), among_.end(), [&](auto& a) { return a.first == other.cell_; })) return;
+  among_.emplace_back(other.cell_, other.cell_->version);
+  among_.insert(among_.end(), other.among_.begin(), other.among_.end());
+}
+
+Tensor::State Tensor::save() const { return {*this, *cell_}; }
+
+void Tensor::restore(const State& state) {
+  *this = state.tensor;
+  *cell_ = state.cell;
+}
 
 onnx::Value* Tensor::read(onnx::Builder& b) {
+  bool stale = std::any_of(among_.begin(), among_.end(), [](auto& a) { return a.first->version != a.second; });
+  if (cell_->unsure || stale)
+    throw Error(Code::UnsupportedMutation,
+                "a tensor is read that a write to another one may have changed: an if or a loop decides whether they "
+                "are the same",
+                "write to a clone(), or assign the result instead of writing in place");
   if (base_ && seen_ != cell_->version) {
-    value_ = view_.forward(b, base_->read(b));
+    value_ = view_->forward(b, base_->read(b));
     seen_ = cell_->version;
   }
   return value_;
@@ -19,12 +44,14 @@ onnx::Value* Tensor::read(onnx::Builder& b) {
 
 void Tensor::write(onnx::Builder& b, onnx::Value* value) {
   if (base_) {
-    if (!view_.inverse)
-      throw Error(Code::UnsupportedMutation, fmt::format("a write goes through the view that {} made", view_.name),
+    if (!view_->inverse)
+      throw Error(Code::UnsupportedMutation, fmt::format("a write goes through the view that {} made", view_->name),
                   "write to a clone(), or to the tensor itself");
-    base_->write(b, view_.inverse(b, base_->read(b), value));
+    base_->write(b, view_->inverse(b, base_->read(b), value));
   } else {
     ++cell_->version;
+    for (auto& [cell, version] : among_) cell->unsure = true;
+    among_.clear();
   }
   value_ = value;
   seen_ = cell_->version;
@@ -32,16 +59,14 @@ void Tensor::write(onnx::Builder& b, onnx::Value* value) {
 
 bool Tensor::same_place(const Tensor& other) const {
   if (this == &other) return true;
-  bool same_part = base_ && other.base_ && !view_.key.empty() && view_.key == other.view_.key;
+  bool same_part = base_ && other.base_ && !view_->key.empty() && view_->key == other.view_->key;
   return same_part && base_->same_place(*other.base_);
 }
 
 void Tensor::rebind(const Tensor& other) {
-  value_ = other.value_;
-  seen_ = other.seen_;
-  cell_ = other.cell_;
-  view_ = other.view_;
-  base_ = other.base_;
+  bool number = is_number;
+  *this = other;
+  is_number = number;
 }
 
 Value Value::tuple(std::vector<Value> items, const program::Class* named) {
@@ -63,25 +88,44 @@ bool Value::is_number() const {
          (is_tensor() && tensor()->is_number);
 }
 
+namespace {
+
+std::vector<Value>& known_items(List& list) {
+  if (list.is_open())
+    throw Error(Code::UnsupportedControlFlow, list.unreadable.empty()
+                                                  ? "the number of elements of a list is known only at run time here"
+                                                  : list.unreadable);
+  return list.items;
+}
+
+}  // namespace
+
+bool Value::is_open_list() const { return is_list() && std::get<std::shared_ptr<List>>(data_)->is_open(); }
+
 const std::vector<Value>& Value::items() const {
-  if (auto* l = get_if<std::shared_ptr<List>>()) return (*l)->items;
+  if (auto* l = get_if<std::shared_ptr<List>>()) return known_items(**l);
   if (auto* t = get_if<Tuple>()) return *t->items;
   throw Error(Code::TypeMismatch, fmt::format("a list or tuple is needed, and this is a {}", kind_name()));
 }
 
 std::vector<Value>& Value::list_items() const {
-  if (auto* l = get_if<std::shared_ptr<List>>()) return (*l)->items;
+  if (auto* l = get_if<std::shared_ptr<List>>()) return known_items(**l);
   throw Error(Code::TypeMismatch, fmt::format("a list is needed, and this is a {}", kind_name()));
 }
 
 std::string Value::kind_name() const {
-  static constexpr const char* names[] = {"None",   "bool",     "int",           "float", "complex", "str",
-                                          "Device", "Tensor",   "List",          "Tuple", "Dict",    "object",
-                                          "enum",   "function", "uninitialized", "poison"};
+  static constexpr const char* names[] = {"None",   "bool",     "int",           "float",  "complex",  "str",
+                                          "Device", "Tensor",   "List",          "Tuple",  "Dict",     "object",
+                                          "enum",   "function", "uninitialized", "poison", "undecided"};
   return names[data_.index()];
 }
 
+void Dict::check() const {
+  if (!unreadable.empty()) throw Error(Code::UnsupportedControlFlow, unreadable);
+}
+
 const Value* Dict::find(const Value& key) const {
+  check();
   for (auto& [k, v] : items) {
     if (k.data().index() != key.data().index()) continue;
     if (auto* s = k.get_if<std::string>(); s && *s == *key.get_if<std::string>()) return &v;
@@ -96,6 +140,7 @@ const Value* Dict::find(const Value& key) const {
 }
 
 void Dict::set(Value key, Value value) {
+  check();
   if (const Value* found = find(key)) {
     *const_cast<Value*>(found) = std::move(value);
   } else {

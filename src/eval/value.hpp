@@ -45,13 +45,24 @@ class Tensor {
   /// Replaces the contents, of the tensor and of everything that shares memory with it. Throws UnsupportedMutation
   /// when a view in between cannot be written through. dtype and shape must be those of the tensor.
   void write(onnx::Builder& b, onnx::Value* value);
+  /// A branch or a loop decides whether this tensor shares memory with another. A write to one cannot be followed to
+  /// the other, so reading what such a write may have changed throws UnsupportedMutation.
+  void may_share_memory_with(const Tensor& other);
   /// Makes this tensor another one, as in-place transposition and resizing do; its views are left behind.
   void rebind(const Tensor& other);
   bool shares_memory_with(const Tensor& other) const { return cell_ == other.cell_; }
   /// Whether both are the same elements of the same memory.
   bool same_place(const Tensor& other) const;
   /// Whether the elements lie one after the other, as far as views tell: where they do not, reshape() copies.
-  bool dense() const { return !base_ || (view_.dense && base_->dense()); }
+  bool dense() const { return !base_ || (view_->dense && base_->dense()); }
+
+  const TensorPtr& base() const { return base_; }
+  /// What a write changes, of the tensor and its memory; to go back to it later.
+  struct State;
+  State save() const;
+  void restore(const State& state);
+  /// What the tensor's memory holds is not known: reading it throws UnsupportedMutation.
+  void distrust() { cell_->unsure = true; }
 
   DType dtype() const { return value_->dtype; }
   const onnx::Shape& shape() const { return value_->shape; }
@@ -64,12 +75,22 @@ class Tensor {
  private:
   struct Cell {
     uint64_t version = 0;
+    bool unsure = false;  // may have been written to through a tensor that was chosen
   };
   onnx::Value* value_;
   uint64_t seen_ = 0;  // version of the cell that value_ belongs to
   std::shared_ptr<Cell> cell_;
   TensorPtr base_;
-  View view_;
+  std::shared_ptr<const View> view_;
+  std::vector<std::pair<std::shared_ptr<Cell>, uint64_t>> among_;  // memory it may share, of which version
+};
+
+struct Tensor::State {
+  Tensor tensor;
+  Cell cell;
+  onnx::Value* value() const { return tensor.value_; }
+  bool unsure() const { return cell.unsure; }
+  bool same_memory(const State& other) const { return tensor.cell_ == other.tensor.cell_; }
 };
 
 struct None {
@@ -83,6 +104,10 @@ struct Device {
 struct Uninitialized {};
 /// The result of something that could not be exported; using it yields another one. The reason has been reported.
 struct Poison {};
+/// What differs between two paths in a way that ONNX cannot express; only using it is an error.
+struct Undecided {
+  std::string why;
+};
 /// A member of a TorchScript enum.
 struct Enum {
   const program::Class* type;
@@ -105,7 +130,7 @@ class Value {
  public:
   using Data = std::variant<None, bool, sym::Expr, double, std::complex<double>, std::string, Device, TensorPtr,
                             std::shared_ptr<List>, Tuple, std::shared_ptr<Dict>, std::shared_ptr<Object>, Enum,
-                            Function, Uninitialized, Poison>;
+                            Function, Uninitialized, Poison, Undecided>;
   Value() = default;
   template <class T>
   requires std::constructible_from<Data, T> &&(!std::same_as<std::remove_cvref_t<T>, Value>)Value(T&& v)
@@ -130,13 +155,15 @@ class Value {
   bool is_tensor() const { return is<TensorPtr>(); }
   bool is_int() const { return is<sym::Expr>(); }
   bool is_list() const { return is<std::shared_ptr<List>>(); }
+  bool is_open_list() const;
   bool is_poison() const { return is<Poison>(); }
   /// int, float, bool or complex, or a number known only at run time.
   bool is_number() const;
 
   const TensorPtr& tensor() const { return std::get<TensorPtr>(data_); }
   sym::Expr integer() const { return std::get<sym::Expr>(data_); }
-  /// The elements of a list or tuple. Throws TypeMismatch for anything else.
+  /// The elements of a list or tuple. Throws TypeMismatch for anything else, and UnsupportedControlFlow for a list
+  /// whose elements are known only at run time.
   const std::vector<Value>& items() const;
   std::vector<Value>& list_items() const;
 
@@ -149,11 +176,21 @@ class Value {
 };
 
 struct List {
-  std::vector<Value> items;
+  std::vector<Value> items;  ///< the elements; where there is a head, those behind it
+  /// Elements whose number is known only at run time, one after the other along the first axis. They are numbers or
+  /// tensors of one shape.
+  onnx::Value* head = nullptr;
+  bool numbers = false;    ///< the elements of the head are
+  bool growing = false;    ///< in the body of a loop that only appends to it: what earlier turns appended is not seen
+  std::string unreadable;  ///< why the elements are not known; empty where they are
+  bool is_open() const { return head || growing || !unreadable.empty(); }
 };
 /// Keys are strings, integers, floats or bools; order is that of insertion.
 struct Dict {
   std::vector<std::pair<Value, Value>> items;
+  std::string unreadable;  ///< why the elements are not known; empty where they are
+  /// Throws UnsupportedControlFlow when they are not.
+  void check() const;
   const Value* find(const Value& key) const;
   void set(Value key, Value value);
   bool erase(const Value& key);

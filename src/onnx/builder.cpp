@@ -126,6 +126,22 @@ std::optional<int64_t> lowest_element(const Value* v) {
   return known ? start->contents->front().constant() : std::nullopt;
 }
 
+// Whether a node can be run where its result may turn out not to be needed: no contents of its inputs make it fail.
+bool never_fails(const Node& n) {
+  static constexpr std::string_view indexing[] = {"Gather",    "GatherElements",  "GatherND", "Scatter",
+                                                  "ScatterND", "ScatterElements", "OneHot",   "SequenceAt"};
+  if (n.op_type == "Gather") {
+    const auto axis = static_cast<size_t>(n.int_attribute("axis", 0));
+    const auto& at = n.inputs[1]->contents;
+    const int64_t size = n.inputs[0]->shape[axis].lower().value_or(0);
+    return at && std::all_of(at->begin(), at->end(), [&](Dim i) {
+             return i.lower().value_or(-size - 1) >= -size && i.upper().value_or(size) < size;
+           });
+  }
+  if (n.op_type == "Div" || n.op_type == "Mod") return is_float(n.inputs[0]->dtype) || n.inputs[1]->is_constant();
+  return std::find(std::begin(indexing), std::end(indexing), n.op_type) == std::end(indexing);
+}
+
 int64_t axis_of(const Attributes& attributes) {
   for (const Attribute& a : attributes)
     if (a.name == "axis") return std::get<int64_t>(a.data);
@@ -134,7 +150,9 @@ int64_t axis_of(const Attributes& attributes) {
 
 }  // namespace
 
-Builder::Builder(Graph& graph, sym::Context& context, int opset) : sym(context), graph_(graph), opset_(opset) {}
+Builder::Builder(Graph& graph, sym::Context& context, int opset) : sym(context), opset_(opset) {
+  stack_.push_back(&(blocks_[&graph] = {.graph = &graph, .movable = false}));
+}
 
 // ---- nodes ------------------------------------------------------------------------------------------------------
 
@@ -190,33 +208,46 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
     for (Value* v : node.inputs) append_key(key, &v, sizeof(v));
     key += '\2';
     for (const Attribute& a : node.attributes) append_key(key, a);
-    auto found = shared_nodes_.find(key);
-    if (found != shared_nodes_.end() && found->second.size() >= outputs) return found->second;
+    for (auto block = stack_.rbegin(); block != stack_.rend(); ++block) {
+      auto found = (*block)->shared_nodes.find(key);
+      if (found != (*block)->shared_nodes.end() && found->second.size() >= outputs) return found->second;
+    }
   }
 
-  Node* n = graph_.new_node();
+  Block& block = place_of(def->pure && never_fails(node), node.inputs);
+  Node* n = append(block, std::move(node), std::move(facts));
+  if (def->pure) block.shared_nodes[key] = n->outputs;
+  return n->outputs;
+}
+
+Node* Builder::append(Block& block, Node node, std::vector<Value> facts) {
+  Node* n = block.graph->new_node();
   *n = std::move(node);
   n->scope = scope;
   n->origin = origin;
-  for (size_t i = 0; i < outputs; ++i) {
-    Value* v = graph_.new_value();
+  n->outputs.resize(facts.size());
+  for (size_t i = 0; i < facts.size(); ++i) {
+    Value* v = block.graph->new_value();
     *v = std::move(facts[i]);
+    v->graph = block.graph;
     v->kind = Value::Kind::Output;
     v->producer = n;
     v->output_index = i;
     n->outputs[i] = v;
     // A size that only this node's run tells is read from its output.
     for (size_t axis = 0; axis < v->rank(); ++axis)
-      if (v->shape[axis].is_symbol()) sources_.try_emplace(v->shape[axis], Source{v, static_cast<int64_t>(axis)});
+      if (Dim size = v->shape[axis]; size.is_symbol() && !source_of(size))
+        block.sources[size] = {v, static_cast<int64_t>(axis)};
   }
-  graph_.nodes.push_back(n);
-  if (def->pure) shared_nodes_[key] = n->outputs;
-  return n->outputs;
+  block.graph->nodes.push_back(n);
+  return n;
 }
 
 void Builder::forget_nodes() {
-  shared_nodes_.clear();
-  materialized_.clear();
+  for (auto& [graph, block] : blocks_) {
+    block.shared_nodes.clear();
+    block.materialized.clear();
+  }
 }
 
 // What does nothing is not emitted.
@@ -274,19 +305,20 @@ Value* Builder::input(std::string name, DType dtype, Shape shape) {
     shape.push_back(dim(2));
     return from_pairs(input(std::move(name), part_type(dtype), std::move(shape)));
   }
-  Value* v = graph_.new_value();
+  Value* v = graph().new_value();
   v->kind = Value::Kind::Input;
   v->name = std::move(name);
   v->dtype = dtype;
   v->shape = std::move(shape);
   for (size_t i = 0; i < v->shape.size(); ++i)
-    if (v->shape[i].is_symbol()) sources_.try_emplace(v->shape[i], Source{v, static_cast<int64_t>(i)});
-  graph_.inputs.push_back(v);
+    if (v->shape[i].is_symbol() && !source_of(v->shape[i]))
+      stack_.back()->sources[v->shape[i]] = {v, static_cast<int64_t>(i)};
+  graph().inputs.push_back(v);
   return v;
 }
 
 Value* Builder::new_constant(std::shared_ptr<const Tensor> tensor, std::string_view name) {
-  Value* v = graph_.new_value();
+  Value* v = stack_.front()->graph->new_value();
   v->kind = Value::Kind::Constant;
   v->name = name;
   v->dtype = tensor->dtype;
@@ -380,7 +412,7 @@ Value* Builder::symbolic(DType dtype, Shape shape, std::vector<Dim> contents) {
     for (Dim d : contents) put_int(bytes, dtype, *d.constant());
     return constant(TensorView::dense(dtype, constants(shape), std::move(bytes)));
   }
-  Value* v = graph_.new_value();
+  Value* v = graph().new_value();
   v->kind = Value::Kind::Symbolic;
   v->dtype = dtype;
   v->shape = std::move(shape);
@@ -394,7 +426,7 @@ Dim Builder::symbol_of(Value* v, std::string_view name, std::optional<int64_t> l
   v = cast(v, DType::Int64);
   if (std::optional<Dim> known = whole_number(sym, v)) return *known;
   Dim s = sym.symbol({.name = std::string(name), .lower = lower, .upper = {}, .sample = {}, .divisor = 1});
-  sources_[s] = {v, -1};
+  bind(s, v);
   return s;
 }
 
@@ -403,8 +435,9 @@ Dim Builder::symbol_of(Value* v, std::string_view name, std::optional<int64_t> l
 Value* Builder::real(Value* v) {
   if (v->kind != Value::Kind::Symbolic) return v;
   if (v->rank() == 0 && v->dtype == DType::Int64)
-    if (auto found = sources_.find(v->contents->front()); found != sources_.end())
-      if (auto [value, axis] = found->second; axis < 0 && value->rank() == 0) return value;
+    if (const Source* source = source_of(v->contents->front());
+        source && source->axis < 0 && source->value->rank() == 0)
+      return source->value;
   Value* out = materialize(*v->contents);
   if (v->rank() != 1) {
     Shape shape = v->shape;
@@ -451,10 +484,11 @@ Builder::Run Builder::longest_run(std::span<const Dim> dims) const {
       dynamic = dynamic || !dims[n].is_constant();
     if (dynamic && n > best.length) best = {value, static_cast<int64_t>(axis), n};
   };
-  if (auto own = sources_.find(dims[0]); own != sources_.end() && own->second.axis >= 0)
-    consider(own->second.value, static_cast<size_t>(own->second.axis));
-  for (Value* input : graph_.inputs)
-    for (size_t axis = 0; axis < input->rank(); ++axis) consider(input, axis);
+  if (const Source* own = source_of(dims[0]); own && own->axis >= 0)
+    consider(own->value, static_cast<size_t>(own->axis));
+  for (const Block* block : stack_)
+    for (Value* input : block->graph->inputs)
+      for (size_t axis = 0; axis < input->rank(); ++axis) consider(input, axis);
   return best;
 }
 
@@ -476,15 +510,16 @@ Value* Builder::sizes_of(Value* value, int64_t begin, int64_t end) {
 
 Value* Builder::materialize(Dim e) {
   if (e.is_constant()) return ints({*e.constant()});
-  if (auto found = materialized_.find(e); found != materialized_.end()) return found->second;
+  for (const Block* block : stack_)
+    if (auto found = block->materialized.find(e); found != block->materialized.end()) return found->second;
   auto raw = [&](std::string_view type, Inputs in) { return emit(type, std::move(in), {}, 1, false)[0]; };
   Value* out = nullptr;
   switch (sym::kind(e)) {
     case sym::Kind::Symbol: {
-      auto found = sources_.find(e);
-      if (found == sources_.end())
+      const Source* source = source_of(e);
+      if (!source)
         throw Error(Code::UnsupportedArgument, fmt::format("the size {} is not known before run time here", e.str()));
-      auto [value, axis] = found->second;
+      auto [value, axis] = *source;
       if (axis >= 0) {
         out = sizes_of(value, axis, axis + 1);
       } else {
@@ -538,7 +573,7 @@ Value* Builder::materialize(Dim e) {
     }
   }
   out->contents = std::vector<Dim>{e};
-  materialized_[e] = out;
+  block_of(out).materialized[e] = out;
   return out;
 }
 

@@ -21,7 +21,8 @@ class Builder {
   Builder(Graph& graph, sym::Context& sym, int opset);
 
   sym::Context& sym;
-  Graph& graph() { return graph_; }
+  /// The graph that nodes go to: of the innermost block.
+  Graph& graph() { return *stack_.back()->graph; }
   int opset() const { return opset_; }
 
   /// Where the nodes that follow come from; kept on each node.
@@ -69,6 +70,27 @@ class Builder {
   Value* pairs(Value* z);
   Value* real_part(Value* z);  ///< of real numbers, themselves
   Value* imag_part(Value* z);
+
+  // ---- blocks: the bodies of If and Loop ------------------------------------------------------------------------
+  /// A branch may never run, so what only it computes stays inside; what a loop's body computes from values around it
+  /// alone is computed once, in front of the loop.
+  enum class Body { Branch, Loop };
+  std::shared_ptr<Graph> new_body(Body kind);
+  /// From here to `leave`, nodes go into the body, and can use the values of the graphs around it.
+  void enter(Graph& body);
+  void leave();
+  /// Makes values the outputs of the current body.
+  void body_outputs(std::span<Value* const> values);
+  /// A node with bodies. `facts` are the outputs' types and shapes: who joins paths knows more than the bodies tell.
+  struct Fact {
+    DType dtype;
+    Shape shape;
+  };
+  std::vector<Value*> control(std::string_view type, Inputs inputs, Attributes bodies, const std::vector<Fact>& facts);
+  /// Makes a one-element integer value the source of a new symbol.
+  void bind(Dim symbol, Value* v);
+  /// Whether a size can be computed here: it has no symbol whose source is inside a body that was left.
+  bool computable(Dim e) const;
 
   // ---- helpers ------------------------------------------------------------------------------------------------
   Value* cast(Value* x, DType to);
@@ -142,16 +164,28 @@ class Builder {
   Value* materialize(std::span<const Dim> dims);  // a 1-D value
   Value* new_constant(std::shared_ptr<const Tensor> tensor, std::string_view name);
 
-  Graph& graph_;
-  int opset_;
-  std::unordered_map<std::string, std::vector<Value*>> shared_nodes_;      // pure nodes by their text
-  std::unordered_map<std::string, std::vector<Value*>> shared_constants_;  // by contents or memory
   struct Source {
     Value* value;  // an input whose axis is the size, or (axis < 0) an integer value of one element
     int64_t axis;
   };
-  std::unordered_map<sym::Expr, Source> sources_;  // of symbols
-  std::unordered_map<sym::Expr, Value*> materialized_;
+  /// What is known of one graph: everything that can be used again.
+  struct Block {
+    Graph* graph = nullptr;
+    bool movable = false;                                                    // see Body
+    std::unordered_map<std::string, std::vector<Value*>> shared_nodes = {};  // pure nodes by their text
+    std::unordered_map<sym::Expr, Source> sources = {};                      // of symbols
+    std::unordered_map<sym::Expr, Value*> materialized = {};
+  };
+  /// The block that a node with these inputs belongs to.
+  Block& place_of(bool movable, const Inputs& inputs);
+  Block& block_of(const Value* v);
+  const Source* source_of(Dim symbol) const;
+  Node* append(Block& block, Node node, std::vector<Value> facts);
+
+  int opset_;
+  std::unordered_map<std::string, std::vector<Value*>> shared_constants_;  // by contents or memory
+  std::unordered_map<const Graph*, Block> blocks_;
+  std::vector<Block*> stack_;  // the model's graph first
 };
 
 }  // namespace lithify::onnx

@@ -346,7 +346,7 @@ Value* Builder::complex(Value* real, Value* imag) {
     real = expand(real, shape);
     imag = expand(imag, shape);
   }
-  Value* v = graph_.new_value();
+  Value* v = graph().new_value();
   v->kind = Value::Kind::Complex;
   v->dtype = complex_type(real->dtype);
   v->shape = real->shape;
@@ -355,7 +355,7 @@ Value* Builder::complex(Value* real, Value* imag) {
 }
 
 Value* Builder::from_pairs(Value* pairs) {
-  Value* v = graph_.new_value();
+  Value* v = graph().new_value();
   v->kind = Value::Kind::Complex;
   v->dtype = complex_type(pairs->dtype);
   v->shape.assign(pairs->shape.begin(), pairs->shape.end() - 1);

@@ -102,8 +102,41 @@ int64_t Node::int_attribute(std::string_view wanted, int64_t otherwise) const {
   return a ? std::get<int64_t>(a->data) : otherwise;
 }
 
-Value* Graph::new_value() { return &value_pool_.emplace_back(); }
+std::vector<Graph*> Node::bodies() const {
+  std::vector<Graph*> out;
+  for (const Attribute& a : attributes)
+    if (auto* g = std::get_if<std::shared_ptr<Graph>>(&a.data)) out.push_back(g->get());
+  return out;
+}
+
+Value* Graph::new_value() {
+  Value* v = &value_pool_.emplace_back();
+  v->graph = this;
+  return v;
+}
 Node* Graph::new_node() { return &node_pool_.emplace_back(); }
+
+std::vector<Node*> Graph::all_nodes() const {
+  std::vector<Node*> out;
+  for (Node* n : nodes) {
+    for (const Graph* body : n->bodies()) {
+      std::vector<Node*> inner = body->all_nodes();
+      out.insert(out.end(), inner.begin(), inner.end());
+    }
+    out.push_back(n);
+  }
+  return out;
+}
+
+std::vector<Graph*> Graph::all_graphs() {
+  std::vector<Graph*> out{this};
+  for (Node* n : nodes)
+    for (Graph* body : n->bodies()) {
+      std::vector<Graph*> inner = body->all_graphs();
+      out.insert(out.end(), inner.begin(), inner.end());
+    }
+  return out;
+}
 
 std::vector<Value*> Graph::initializers() const {
   std::vector<Value*> out;
@@ -111,7 +144,7 @@ std::vector<Value*> Graph::initializers() const {
   auto visit = [&](Value* v) {
     if (v && v->kind == Value::Kind::Constant && seen.insert(v).second) out.push_back(v);
   };
-  for (Node* n : nodes)
+  for (Node* n : all_nodes())
     for (Value* v : n->inputs) visit(v);
   for (Value* v : outputs) visit(v);
   return out;

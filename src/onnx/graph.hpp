@@ -61,6 +61,8 @@ struct Value {
   std::string name;
   DType dtype = DType::Undefined;
   Shape shape;
+  bool is_sequence = false;      ///< of tensors, each of this type and shape
+  const Graph* graph = nullptr;  ///< that it belongs to
   Node* producer = nullptr;
   size_t output_index = 0;
   std::shared_ptr<const Tensor> constant;
@@ -96,9 +98,12 @@ struct Node {
 
   const Attribute* attribute(std::string_view name) const;
   int64_t int_attribute(std::string_view name, int64_t otherwise) const;
+  /// The graphs inside: branches of an If, the body of a Loop.
+  std::vector<Graph*> bodies() const;
 };
 
-/// Owns values and nodes; nodes are in an order in which each comes after its inputs.
+/// Owns values and nodes; nodes are in an order in which each comes after its inputs. The body of a node may use every
+/// value that comes before the node.
 class Graph {
  public:
   explicit Graph(Graph* parent = nullptr) : parent_(parent) {}
@@ -114,7 +119,11 @@ class Graph {
   std::vector<Value*> outputs;
   std::vector<Node*> nodes;
 
-  /// The constants that the nodes and outputs use, in order of first use.
+  /// The nodes of this graph and of the bodies inside, each after its inputs: a body before the node that has it.
+  std::vector<Node*> all_nodes() const;
+  /// This graph and the bodies inside.
+  std::vector<Graph*> all_graphs();
+  /// The constants that the nodes and outputs use, those of bodies too, in order of first use.
   std::vector<Value*> initializers() const;
 
  private:

@@ -13,10 +13,11 @@ namespace {
 /// How often each value is used, by nodes and as a graph output.
 class Uses {
  public:
-  explicit Uses(const Graph& graph) {
-    for (const Node* n : graph.nodes)
+  explicit Uses(Graph& graph) {
+    for (const Node* n : graph.all_nodes())
       for (const Value* v : n->inputs) ++count_[v];
-    for (const Value* v : graph.outputs) ++count_[v];
+    for (const Graph* g : graph.all_graphs())
+      for (const Value* v : g->outputs) ++count_[v];
   }
   int of(const Value* v) const {
     auto found = count_.find(v);
@@ -197,14 +198,18 @@ void repeat_by_gather(Builder& b, const Uses& uses, Node& n) {
   }
 }
 
-/// Applies a rewrite to each node. A rewrite may change the node in place, or append nodes that come before it.
-void each_node(Builder& b, void (*apply)(Builder&, const Uses&, Node&)) {
+using Rewrite = void(Builder&, const Uses&, Node&);
+
+void each_node(Builder& b, Rewrite* apply, const Uses& uses) {
   Graph& graph = b.graph();
-  Uses uses(graph);
-  b.forget_nodes();
   std::vector<Node*> old = std::move(graph.nodes);
   graph.nodes.clear();
   for (Node* n : old) {
+    for (Graph* body : n->bodies()) {
+      b.enter(*body);
+      each_node(b, apply, uses);
+      b.leave();
+    }
     b.scope = n->scope;
     b.origin = n->origin;
     apply(b, uses, *n);
@@ -212,8 +217,14 @@ void each_node(Builder& b, void (*apply)(Builder&, const Uses&, Node&)) {
   }
 }
 
+/// Applies a rewrite to each node. A rewrite may change the node in place, or append nodes that come before it.
+void each_node(Builder& b, Rewrite* apply) {
+  b.forget_nodes();
+  each_node(b, apply, Uses(b.graph()));
+}
+
 void replace_uses(Graph& graph, const std::unordered_map<Value*, Value*>& by) {
-  for (Node* n : graph.nodes)
+  for (Node* n : graph.all_nodes())
     for (Value*& v : n->inputs)
       if (auto found = by.find(v); found != by.end()) v = found->second;
 }
@@ -281,9 +292,10 @@ void fold_constants(Builder& b) {
   Graph& graph = b.graph();
   std::unordered_map<Value*, Value*> known;
   std::unordered_set<const Node*> folded;
-  for (Node* n : graph.nodes) {
+  const std::vector<Node*> nodes = graph.all_nodes();
+  for (Node* n : nodes) {
     Node copy = *n;
-    bool all = !copy.inputs.empty();
+    bool all = !copy.inputs.empty() && n->bodies().empty();
     for (Value*& v : copy.inputs) {
       if (!v || v->constant) continue;
       auto found = known.find(v);
@@ -302,7 +314,7 @@ void fold_constants(Builder& b) {
   std::unordered_set<Value*> kept, results, freed;
   uint64_t total = 0;
   for (Value* v : graph.initializers()) total += v->constant->nbytes();
-  for (Node* n : graph.nodes)
+  for (Node* n : nodes)
     for (Value* v : n->inputs) {
       if (!v) continue;
       if (v->constant)
@@ -314,7 +326,7 @@ void fold_constants(Builder& b) {
   for (Value* v : freed)
     if (!kept.contains(v)) budget += v->constant->nbytes();
   std::vector<Value*> ordered;
-  for (Node* n : graph.nodes)
+  for (Node* n : nodes)
     for (Value* v : n->outputs)
       if (results.contains(v)) ordered.push_back(v);
   std::stable_sort(ordered.begin(), ordered.end(),

@@ -45,7 +45,7 @@ bool derive(Builder& b, Value* from, const Value* to, Node& node) {
 }
 
 void replace(Graph& graph, Value* old, Value* by) {
-  for (Node* n : graph.nodes) std::replace(n->inputs.begin(), n->inputs.end(), old, by);
+  for (Node* n : graph.all_nodes()) std::replace(n->inputs.begin(), n->inputs.end(), old, by);
 }
 
 }  // namespace

@@ -536,6 +536,7 @@ size_t list_index(Call& c, size_t size, int64_t i) {
 Dict& dict_of(Call& c, std::string_view name) {
   auto* d = c.arg(name).get_if<std::shared_ptr<Dict>>();
   if (!d) throw Error(Code::UnsupportedOverload, fmt::format("{} of a {}", c.schema.name, c.arg(name).kind_name()));
+  (*d)->check();
   return **d;
 }
 

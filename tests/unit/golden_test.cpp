@@ -142,24 +142,79 @@ TEST_CASE("a number burnt in by tracing is refused where it meets a dynamic dime
   CHECK(e.diagnostics[0].code == Code::BurntSize);
 }
 
-TEST_CASE("control flow that depends on the input is refused for now") {
-  Exported branch = exported("x: Tensor",
-                             "    if bool(torch.gt(torch.sum(x), 0)):\n"
-                             "      y = x\n"
-                             "    else:\n"
-                             "      y = torch.neg(x)\n"
-                             "    return y\n",
-                             {"x:float32[n]"});
-  REQUIRE(branch.diagnostics.size() == 1);
-  CHECK(branch.diagnostics[0].code == Code::UnsupportedControlFlow);
-  Exported loop = exported("x: Tensor",
-                           "    y = x\n"
-                           "    for i in range(torch.size(x, 0)):\n"
-                           "      y = torch.relu(y)\n"
-                           "    return y\n",
-                           {"x:float32[n]"});
-  REQUIRE(loop.diagnostics.size() == 1);
-  CHECK(loop.diagnostics[0].code == Code::UnsupportedControlFlow);
+TEST_CASE("a branch on a value of the input is an If; what does not differ is no output of it") {
+  CHECK(graph_of("x: Tensor",
+                 "    a = torch.exp(x)\n"
+                 "    if bool(torch.gt(torch.sum(x), 0)):\n"
+                 "      y = torch.mul(a, 2)\n"
+                 "      z = a\n"
+                 "    else:\n"
+                 "      y = torch.neg(a)\n"
+                 "      z = a\n"
+                 "    return torch.add(y, z)\n",
+                 {"x:float32[n]"}) ==
+        "input x : float32[n]\n"
+        "/Exp_output_0 : float32[n] = Exp(x)\n"
+        "/ReduceSum_output_0 : float32[] = ReduceSum<keepdims=0>(x)\n"
+        "/Greater_output_0 : bool[] = Greater(/ReduceSum_output_0, {0})\n"
+        "/If_output_0 : float32[n] = If<then_branch={\n"
+        "/Mul_output_0 : float32[n] = Mul(/Exp_output_0, {2})\n"
+        "output /Mul_output_0 : float32[n]\n"
+        "}, else_branch={\n"
+        "/Neg_output_0 : float32[n] = Neg(/Exp_output_0)\n"
+        "output /Neg_output_0 : float32[n]\n"
+        "}>(/Greater_output_0)\n"
+        "y : float32[n] = Add(/If_output_0, /Exp_output_0)\n"
+        "output y : float32[n]\n");
+}
+
+TEST_CASE("what does not depend on a loop is in front of it, and sizes that grow are known behind it") {
+  CHECK(graph_of("x: Tensor",
+                 "    y = x\n"
+                 "    for i in range(torch.size(x, 0)):\n"
+                 "      y = torch.cat([y, torch.exp(x)])\n"
+                 "    return y\n",
+                 {"x:float32[n]"}) ==
+        "input x : float32[n]\n"
+        "/Exp_output_0 : float32[n] = Exp(x)\n"
+        "/Shape_output_0 : int64[1] = Shape(x)\n"
+        "/Squeeze_output_0 : int64[] = Squeeze(/Shape_output_0, 1d{0})\n"
+        "y : float32[n*n + n] = Loop<body={\n"
+        "input /Loop_turn : int64[]\n"
+        "input /Loop_condition : bool[]\n"
+        "input /Loop_y : float32[n*i + n]\n"
+        "/Concat_output_0 : float32[n*i + 2*n] = Concat<axis=0>(/Loop_y, /Exp_output_0)\n"
+        "/Identity_output_0 : bool[] = Identity(/Loop_condition)\n"
+        "output /Identity_output_0 : bool[]\n"
+        "output /Concat_output_0 : float32[n*i + 2*n]\n"
+        "}>(/Squeeze_output_0, _, x)\n"
+        "output y : float32[n*n + n]\n");
+}
+
+TEST_CASE("a value of two types on two paths is refused") {
+  Exported e = exported("x: Tensor",
+                        "    if bool(torch.gt(torch.sum(x), 0)):\n"
+                        "      y = x\n"
+                        "    else:\n"
+                        "      y = torch.argmax(x, 0)\n"
+                        "    return y\n",
+                        {"x:float32[n]"});
+  REQUIRE(e.diagnostics.size() == 1);
+  CHECK(e.diagnostics[0].code == Code::UnsupportedControlFlow);
+}
+
+TEST_CASE("a write to what another name may be, by a branch, is refused where it could be seen") {
+  const std::string chosen =
+      "    y = x\n"
+      "    if bool(torch.gt(torch.sum(x), 0)):\n"
+      "      y = torch.neg(x)\n"
+      "    else:\n"
+      "      pass\n"
+      "    _0 = torch.add_(y, 1)\n";
+  CHECK(exported("x: Tensor", chosen + "    return y\n", {"x:float32[n]"}).diagnostics.empty());
+  Exported e = exported("x: Tensor", chosen + "    return torch.add(x, y)\n", {"x:float32[n]"});
+  REQUIRE(e.diagnostics.size() == 1);
+  CHECK(e.diagnostics[0].code == Code::UnsupportedMutation);
 }
 
 }  // namespace

@@ -1,0 +1,48 @@
+// Tensors, numbers and lists on their way into and out of the bodies of If and Loop: there they are values of the
+// graph.
+#pragma once
+
+#include <string>
+
+#include "eval/join.hpp"
+
+namespace lithify::eval {
+
+/// Nodes go into a body as long as this lives.
+class Inside {
+ public:
+  Inside(onnx::Builder& b, onnx::Graph& body) : builder_(b) { b.enter(body); }
+  ~Inside() { builder_.leave(); }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  onnx::Builder& builder_;
+};
+
+/// Whether a condition is known only at run time; and such a condition in the graph.
+bool decided_at_run_time(onnx::Builder& b, const Value& condition);
+onnx::Value* as_condition(onnx::Builder& b, const Value& condition);
+
+/// The value of the graph that a tensor, number or list is now; elements of a list are stacked. nullptr for what has no
+/// contents: an uninitialized value, an empty list.
+onnx::Value* carried(onnx::Builder& b, const Value& v);
+
+/// What `carried` gives is of this kind, for both values: as a value of the program again.
+Value uncarried(onnx::Builder& b, onnx::Value* v, const Difference& kind);
+
+/// The type that both sides of a difference have in the graph. Throws UnsupportedControlFlow where they have none.
+DType common_type(const Difference& d, const onnx::Value* first, const onnx::Value* second);
+
+/// Stands for a value that is never read, or for an empty list: zeros of a type and as much of a shape as is known
+/// here.
+onnx::Value* placeholder(onnx::Builder& b, const Difference& d, const onnx::Value* like);
+
+/// A name for a symbol, after a name of the program; names that a compiler made up say nothing.
+std::string symbol_name(const std::string& name);
+
+/// A shape that holds for both: a size that differs, or that is known inside a body alone, is a new symbol.
+onnx::Shape common_shape(onnx::Builder& b, const std::string& name, const onnx::Shape& first,
+                         const onnx::Shape& second);
+
+}  // namespace lithify::eval

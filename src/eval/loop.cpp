@@ -1,0 +1,443 @@
+// Loops: unrolled where the turns are known and few, else a Loop whose body is evaluated until what holds at its head
+// holds at its end as well.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "eval/carry.hpp"
+#include "eval/evaluator.hpp"
+#include "eval/join.hpp"
+
+namespace lithify::eval {
+
+namespace {
+
+using onnx::Dim;
+
+/// How a size or an integer goes from turn to turn.
+struct Progress {
+  enum class Kind { Fixed, Stepwise, Free } kind = Kind::Fixed;
+  Dim start = {};  ///< before the first turn
+  Dim step = {};   ///< Stepwise: added in every turn
+  int symbol = 0;  ///< Free: equal ones share a symbol
+};
+
+/// What is carried from turn to turn under one place of the state.
+struct Carried {
+  bool scanned = false;  ///< a list that is only appended to
+  DType type = DType::Undefined;
+  std::vector<Progress> sizes;
+  std::optional<Progress> number;  ///< of an integer
+};
+
+bool is_integer(const Difference& d) { return d.second.is_int() && (d.first.is_int() || d.first.is<Uninitialized>()); }
+
+const List* list_of(const Value& v) {
+  auto* l = v.get_if<std::shared_ptr<List>>();
+  return l ? l->get() : nullptr;
+}
+
+}  // namespace
+
+/// Finds what a loop carries, by evaluating its body until nothing new shows.
+class Evaluator::Repetition {
+ public:
+  Repetition(Evaluator& evaluator, const program::Stmt& s, std::optional<Dim> count, Frame& frame)
+      : e_(evaluator), b_(evaluator.builder_), s_(s), count_(count), frame_(frame), before_(frame) {}
+
+  void run() {
+    const std::vector<Diagnostic> diagnostics = e_.diagnostics;
+    const std::map<std::string, OperatorUse> operators = e_.operators;
+    index_ = b_.sym.symbol({.name = count_ ? symbol_name(s_.targets[0]) : "turn", .lower = 0});
+    if (!count_) first_condition_ = e_.evaluate(s_.values[0], frame_);
+    for (int attempt = 0; attempt < most_attempts; ++attempt) {
+      e_.diagnostics = diagnostics;
+      e_.operators = operators;
+      turn();
+      if (settled()) return finish();
+    }
+    throw Error(Code::UnsupportedControlFlow, "what a loop changes does not settle");
+  }
+
+ private:
+  static constexpr int most_attempts = 24;
+
+  /// One turn from the head, as far as it is known now, in a body of its own.
+  void turn() {
+    const int depth = e_.depth_;
+    const std::string scope = b_.scope;
+    body_ = b_.new_body(onnx::Builder::Body::Loop);
+    symbols_.clear();
+    ends_.clear();
+    try {
+      Inside inside(b_, *body_);
+      b_.bind(index_, b_.input("turn", DType::Int64, {}));
+      b_.input("condition", DType::Bool, {});
+      if (join_) join_->apply(b_, frame_, heads());
+      if (count_) frame_.locals[s_.targets[0]] = index_;
+      e_.execute(s_.body, frame_);
+      if (frame_.returned) throw Error(Code::UnsupportedControlFlow, "a function returns from inside a loop");
+      condition_ = count_ ? body_->inputs[1] : as_condition(b_, e_.evaluate(s_.values[0], frame_));
+      end_ = std::make_unique<State>(before_.now(frame_));
+      next_ = std::make_unique<Join>(before_, before_, *end_);
+      for (const Difference& d : next_->differences()) ends_.push_back(end_value(d));
+    } catch (const Error& error) {
+      before_.restore(frame_);
+      e_.depth_ = depth;
+      b_.scope = scope;
+      // A list that is read in the body is carried whole.
+      bool scans = std::any_of(carried_.begin(), carried_.end(), [](auto& c) { return c.second.scanned; });
+      if (error.first().code != Code::UnsupportedControlFlow || !scans || keep_lists_) throw;
+      keep_lists_ = true;
+      restart();
+      return turn();
+    }
+    before_.restore(frame_);
+  }
+
+  void restart() {
+    carried_.clear();
+    join_.reset();
+  }
+
+  onnx::Value* end_value(const Difference& d) {
+    const List* l = list_of(d.second);
+    if (l && l->growing && !l->head && l->items.size() == 1) return b_.real(carried(b_, l->items[0]));
+    onnx::Value* v = carried(b_, d.second);
+    return v ? b_.real(v) : nullptr;
+  }
+
+  Dim symbol_of(int group, const std::string& name, bool size) {
+    Dim& symbol = symbols_[group];
+    if (!symbol) {
+      sym::SymbolInfo info{.name = symbol_name(name)};
+      info.lower = size ? std::optional<int64_t>(0) : std::nullopt;
+      symbol = b_.sym.symbol(info);
+    }
+    return symbol;
+  }
+
+  Dim at_head(const Progress& p, const std::string& name, bool size) {
+    switch (p.kind) {
+      case Progress::Kind::Fixed:
+        return p.start;
+      case Progress::Kind::Stepwise:
+        return b_.sym.add(p.start, b_.sym.mul(index_, p.step));
+      case Progress::Kind::Free:
+        return symbol_of(p.symbol, name, size);
+    }
+    return p.start;
+  }
+
+  /// The values at the head of a turn, one for each difference of the last turn: inputs of the body.
+  std::vector<Value> heads() {
+    std::vector<Value> out;
+    for (const Difference& d : join_->differences()) {
+      Carried& c = carried_.at(d.place);
+      if (c.scanned) {
+        auto list = std::make_shared<List>();
+        list->growing = true;
+        out.emplace_back(list);
+        continue;
+      }
+      onnx::Shape shape;
+      for (size_t i = 0; i < c.sizes.size(); ++i)
+        shape.push_back(at_head(c.sizes[i], fmt::format("{}_dim{}", symbol_name(d.name), i), true));
+      onnx::Value* v = b_.input(d.name, c.type, shape);
+      if (c.number) {
+        bool is_new = c.number->kind == Progress::Kind::Free && !symbols_.contains(c.number->symbol);
+        Dim number = at_head(*c.number, d.name, false);
+        if (is_new) b_.bind(number, v);
+        out.emplace_back(number);
+      } else {
+        out.push_back(uncarried(b_, v, d));
+      }
+    }
+    return out;
+  }
+
+  /// Whether the end of the last turn is covered by its head; where it is not, the head becomes wider.
+  bool settled() {
+    bool settled = join_ && join_->differences().size() == next_->differences().size();
+    std::map<int, Dim> after;  // what became of each free symbol in the turn
+    std::map<std::string, Carried> wider;
+    const std::vector<Difference>& differences = next_->differences();
+    for (size_t i = 0; i < differences.size(); ++i) {
+      const Difference& d = differences[i];
+      auto known = carried_.find(d.place);
+      Carried c = known == carried_.end() ? begin(d, ends_[i]) : known->second;
+      settled = settled && known != carried_.end();
+      if (c.scanned) {
+        if (!scannable(d, ends_[i])) {
+          keep_lists_ = true;
+          restart();
+          return false;
+        }
+      } else {
+        if (!ends_[i])
+          throw Error(Code::UnsupportedControlFlow,
+                      fmt::format("a loop leaves nothing in '{}' that has a type", d.name));
+        DType type = common_type(d, typed(c.type), ends_[i]);
+        settled = settled && type == c.type;
+        c.type = type;
+        if (ends_[i]->rank() != c.sizes.size())
+          throw Error(Code::UnsupportedControlFlow, fmt::format("'{}' has {} dimensions before a turn and {} after it",
+                                                                d.name, c.sizes.size(), ends_[i]->rank()));
+        for (size_t axis = 0; axis < c.sizes.size(); ++axis)
+          settled = proceed(c.sizes[axis], ends_[i]->shape[axis], after) && settled;
+        if (c.number) settled = proceed(*c.number, d.second.integer(), after) && settled;
+      }
+      wider[d.place] = std::move(c);
+    }
+    if (!settled) {
+      carried_ = std::move(wider);
+      join_ = std::move(next_);
+      head_end_ = std::move(end_);
+    }
+    return settled;
+  }
+
+  /// A value of a type alone, for comparing.
+  const onnx::Value* typed(DType type) {
+    like_.dtype = type;
+    return &like_;
+  }
+
+  Carried begin(const Difference& d, const onnx::Value* end) {
+    Carried c;
+    if (const List* l = list_of(d.second); l && !keep_lists_ && is_append(d)) {
+      c.scanned = true;
+      return c;
+    }
+    onnx::Value* start = carried(b_, d.first);
+    c.type = start ? start->dtype : end->dtype;
+    onnx::Shape shape = start ? start->shape : end->shape;
+    if (!start && !d.first.is<Uninitialized>()) shape[0] = b_.dim(0);
+    for (Dim size : shape) {
+      c.sizes.push_back({.start = size});
+      if (!b_.computable(size)) make_free(c.sizes.back());
+    }
+    if (is_integer(d)) {
+      c.number = Progress{.start = d.first.is_int() ? d.first.integer() : d.second.integer()};
+      if (!b_.computable(c.number->start)) make_free(*c.number);
+    }
+    return c;
+  }
+
+  /// Whether the list at the end is that at the start, and more.
+  bool is_append(const Difference& d) const {
+    const List *a = list_of(d.first), *b = list_of(d.second);
+    if (b && b->growing) return true;
+    if (!a || !b || a->head != b->head || a->items.size() > b->items.size()) return false;
+    for (size_t i = 0; i < a->items.size(); ++i)
+      if (!a->items[i].is_tensor() || !b->items[i].is_tensor() || a->items[i].tensor() != b->items[i].tensor())
+        return false;
+    return true;
+  }
+
+  /// Whether the turns append the same number of elements, all of one shape.
+  bool scannable(const Difference& d, const onnx::Value* end) const {
+    const List* l = list_of(d.second);
+    if (!l || !end || l->head) return false;
+    return std::all_of(end->shape.begin(), end->shape.end(), [&](Dim size) { return b_.computable(size); });
+  }
+
+  void make_free(Progress& p) {
+    p.kind = Progress::Kind::Free;
+    p.symbol = ++last_symbol_;
+  }
+
+  /// Whether the size at the end is that at the head of the next turn.
+  bool proceed(Progress& p, Dim end, std::map<int, Dim>& after) {
+    Dim next = b_.sym.add(index_, b_.dim(1));
+    if (p.kind == Progress::Kind::Fixed) {
+      if (end == p.start) return true;
+      Dim step = b_.sym.sub(end, p.start);
+      if (b_.computable(step)) {
+        p.kind = Progress::Kind::Stepwise;
+        p.step = step;
+        return false;
+      }
+      widen(p, end);
+      return false;
+    }
+    if (p.kind == Progress::Kind::Stepwise) {
+      if (end == b_.sym.add(p.start, b_.sym.mul(next, p.step))) return true;
+      widen(p, end);
+      return false;
+    }
+    // Symbols stay equal as long as every turn makes the same of them.
+    auto [first, is_new] = after.try_emplace(p.symbol, end);
+    if (is_new || first->second == end) return true;
+    widen(p, end);
+    return false;
+  }
+
+  void widen(Progress& p, Dim end) {
+    int& group = groups_[{p.start.node(), end.node()}];
+    if (p.kind == Progress::Kind::Free || !group) group = ++last_symbol_;
+    p.kind = Progress::Kind::Free;
+    p.symbol = group;
+  }
+
+  /// A size or integer after the loop.
+  Dim after(const Progress& p, const std::string& name, std::map<int, Dim>& symbols) {
+    if (p.kind == Progress::Kind::Fixed) return p.start;
+    if (p.kind == Progress::Kind::Stepwise && count_) return b_.sym.add(p.start, b_.sym.mul(turns(), p.step));
+    Dim fresh = b_.sym.symbol({.name = symbol_name(name), .lower = 0});
+    return p.kind == Progress::Kind::Free ? symbols.try_emplace(p.symbol, fresh).first->second : fresh;
+  }
+
+  Dim turns() {
+    if (count_) return b_.sym.max(*count_, b_.dim(0));
+    if (!turns_) turns_ = b_.sym.symbol({.name = "turns", .lower = 0});
+    return turns_;
+  }
+
+  void finish() {
+    onnx::Value* condition = count_ ? nullptr : as_condition(b_, first_condition_);
+    onnx::Inputs inputs{count_ ? b_.symbolic(*count_) : nullptr, condition};
+    std::vector<onnx::Value*> outputs{condition_}, scans;
+    std::vector<onnx::Builder::Fact> facts, scan_facts;
+    std::map<int, Dim> symbols;
+    const std::vector<Difference>& differences = next_->differences();
+    for (size_t i = 0; i < differences.size(); ++i) {
+      const Difference& d = differences[i];
+      const Carried& c = carried_.at(d.place);
+      onnx::Shape shape;
+      if (c.scanned) {
+        shape = ends_[i]->shape;
+        shape.insert(shape.begin(), turns());
+        scans.push_back(ends_[i]);
+        scan_facts.push_back({ends_[i]->dtype, shape});
+        continue;
+      }
+      onnx::Value* start = carried(b_, d.first);
+      if (!start) start = placeholder(b_, d, ends_[i]);
+      inputs.push_back(b_.cast(start, c.type));
+      for (size_t axis = 0; axis < c.sizes.size(); ++axis)
+        shape.push_back(after(c.sizes[axis], fmt::format("{}_dim{}", symbol_name(d.name), axis), symbols));
+      outputs.push_back(ends_[i]);
+      facts.push_back({c.type, shape});
+    }
+    {
+      Inside inside(b_, *body_);
+      for (size_t i = 1; i < outputs.size(); ++i) outputs[i] = b_.cast(outputs[i], facts[i - 1].dtype);
+      outputs.insert(outputs.end(), scans.begin(), scans.end());
+      b_.body_outputs(outputs);
+    }
+    size_t carried_count = facts.size();
+    facts.insert(facts.end(), scan_facts.begin(), scan_facts.end());
+    if (facts.empty()) return;
+    std::vector<onnx::Value*> out = b_.control("Loop", inputs, {{"body", body_}}, facts);
+    std::vector<Value> results;
+    size_t value = 0, scan = carried_count;
+    for (const Difference& d : differences) {
+      const Carried& c = carried_.at(d.place);
+      results.push_back(c.scanned ? collected(d, out[scan++]) : result(d, c, out[value++], symbols));
+    }
+    next_->apply(b_, frame_, results);
+  }
+
+  Value result(const Difference& d, const Carried& c, onnx::Value* out, std::map<int, Dim>& symbols) {
+    if (!c.number) return uncarried(b_, out, d);
+    if (c.number->kind == Progress::Kind::Free) {
+      bool is_new = !symbols.contains(c.number->symbol);
+      if (!is_new) return symbols.at(c.number->symbol);
+    } else if (count_) {
+      return after(*c.number, d.name, symbols);
+    }
+    Dim number = b_.symbol_of(out, symbol_name(d.name));
+    if (c.number->kind == Progress::Kind::Free) symbols[c.number->symbol] = number;
+    return number;
+  }
+
+  /// The list after the loop: what it held before, and what the turns appended.
+  Value collected(const Difference& d, onnx::Value* scanned) {
+    const List& appended = *list_of(d.second);
+    if (appended.items.size() > 1) {
+      onnx::Shape shape(scanned->shape.begin() + 2, scanned->shape.end());
+      shape.insert(shape.begin(), b_.sym.mul(scanned->shape[0], scanned->shape[1]));
+      scanned = b_.reshape(scanned, shape);
+    }
+    auto list = std::make_shared<List>();
+    list->head = scanned;
+    list->numbers = !appended.items.empty() && appended.items.back().is_number();
+    if (onnx::Value* before = carried(b_, d.first)) list->head = b_.concat({before, scanned}, 0);
+    return list;
+  }
+
+  Evaluator& e_;
+  onnx::Builder& b_;
+  const program::Stmt& s_;
+  std::optional<Dim> count_;
+  Frame& frame_;
+  const State before_;
+  Value first_condition_;
+  Dim index_;  // the number of the turn
+
+  std::map<std::string, Carried> carried_;
+  bool keep_lists_ = false;
+  std::map<std::pair<const sym::Node*, const sym::Node*>, int> groups_;  // of what starts and ends a turn alike
+  int last_symbol_ = 0;
+
+  // The last turn: its head, and what is at its end.
+  std::shared_ptr<onnx::Graph> body_;
+  std::map<int, Dim> symbols_;
+  std::unique_ptr<Join> join_, next_;
+  std::unique_ptr<State> head_end_, end_;  // that the joins are of
+  std::vector<onnx::Value*> ends_;
+  onnx::Value* condition_ = nullptr;
+  onnx::Value like_;
+  Dim turns_;
+};
+
+void Evaluator::loop(const program::Stmt& s, Frame& frame) {
+  std::optional<Dim> count;
+  if (s.kind == program::Stmt::Kind::For) {
+    Value n = evaluate(s.values[0], frame);
+    if (n.is_poison()) throw Stop{};
+    if (n.is_tensor() && n.tensor()->is_number) n = builder_.symbol_of(n.tensor()->read(builder_), "n");
+    if (!n.is_int()) throw Error(Code::BadProgram, fmt::format("range of a {}", n.kind_name()));
+    count = n.integer();
+  }
+  if (unroll(s, count ? count->constant() : std::nullopt, frame, most_unrolled)) return;
+  pos_ = s.pos;
+  const State before(frame);
+  try {
+    Repetition(*this, s, count, frame).run();
+  } catch (const Error& e) {
+    // What the body needs to know may differ from turn to turn, such as the elements of a list.
+    if (e.first().code != Code::UnsupportedControlFlow || !count || !count->is_constant()) throw;
+    before.restore(frame);
+    unroll(s, count->constant(), frame, std::numeric_limits<int64_t>::max());
+  }
+}
+
+// Runs the turns one after the other; false when they are too many, or known only at run time.
+bool Evaluator::unroll(const program::Stmt& s, const std::optional<int64_t>& count, Frame& frame, int64_t most) {
+  if (s.kind == program::Stmt::Kind::For) {
+    if (!count || *count > most) return false;
+    for (int64_t i = 0; i < *count && !frame.returned; ++i) {
+      step();
+      frame.locals[s.targets[0]] = builder_.dim(i);
+      execute(s.body, frame);
+    }
+    return true;
+  }
+  const State before(frame);
+  for (int64_t i = 0; i <= most && !frame.returned; ++i) {
+    Value again = evaluate(s.values[0], frame);
+    if (decided_at_run_time(builder_, again)) break;
+    if (!condition(again)) return true;
+    step();
+    execute(s.body, frame);
+  }
+  if (frame.returned) return true;
+  before.restore(frame);
+  return false;
+}
+
+}  // namespace lithify::eval

@@ -1,0 +1,100 @@
+// Bodies of If and Loop: which graph a node goes to, and what can be seen from it.
+#include <algorithm>
+
+#include "base/diagnostic.hpp"
+#include "onnx/builder.hpp"
+
+namespace lithify::onnx {
+
+std::shared_ptr<Graph> Builder::new_body(Body kind) {
+  auto body = std::make_shared<Graph>(&graph());
+  blocks_[body.get()] = {.graph = body.get(), .movable = kind == Body::Loop};
+  return body;
+}
+
+void Builder::enter(Graph& body) { stack_.push_back(&blocks_.at(&body)); }
+
+void Builder::leave() { stack_.pop_back(); }
+
+void Builder::body_outputs(std::span<Value* const> values) {
+  for (Value* v : values) {
+    v = real(v);
+    // The outputs of a body are its own, and each is there once.
+    bool own = v->kind == Value::Kind::Output && v->graph == &graph();
+    const std::vector<Value*>& outputs = graph().outputs;
+    if (!own || std::find(outputs.begin(), outputs.end(), v) != outputs.end()) {
+      Node identity;
+      identity.op_type = "Identity";
+      identity.inputs = {v};
+      Value fact;
+      fact.dtype = v->dtype;
+      fact.shape = v->shape;
+      v = append(*stack_.back(), std::move(identity), {fact})->outputs[0];
+    }
+    graph().outputs.push_back(v);
+  }
+}
+
+std::vector<Value*> Builder::control(std::string_view type, Inputs inputs, Attributes bodies,
+                                     const std::vector<Fact>& facts) {
+  Node node;
+  node.op_type = type;
+  for (Value* v : inputs) node.inputs.push_back(v ? real(v) : nullptr);
+  node.attributes = std::move(bodies);
+  std::vector<Value> outputs(facts.size());
+  for (size_t i = 0; i < facts.size(); ++i) {
+    outputs[i].dtype = facts[i].dtype;
+    outputs[i].shape = facts[i].shape;
+  }
+  return append(*stack_.back(), std::move(node), std::move(outputs))->outputs;
+}
+
+Builder::Block& Builder::place_of(bool movable, const Inputs& inputs) {
+  size_t needed = 0;
+  for (const Value* v : inputs) {
+    if (!v) continue;
+    const Block* owner = &block_of(v);
+    needed = std::max(needed, static_cast<size_t>(std::find(stack_.begin(), stack_.end(), owner) - stack_.begin()));
+  }
+  size_t place = stack_.size() - 1;
+  while (movable && place > needed && stack_[place]->movable) --place;
+  return *stack_[place];
+}
+
+Builder::Block& Builder::block_of(const Value* v) {
+  for (Block* block : stack_)
+    if (block->graph == v->graph) return *block;
+  throw Error(Code::Internal, "a value is used outside of the body that it belongs to");
+}
+
+const Builder::Source* Builder::source_of(Dim symbol) const {
+  for (const Block* block : stack_)
+    if (auto found = block->sources.find(symbol); found != block->sources.end()) return &found->second;
+  return nullptr;
+}
+
+void Builder::bind(Dim symbol, Value* v) { block_of(v).sources[symbol] = {v, -1}; }
+
+bool Builder::computable(Dim e) const {
+  auto each = [&](const auto& self, Dim part) -> bool {
+    switch (sym::kind(part)) {
+      case sym::Kind::Constant:
+        return true;
+      case sym::Kind::Symbol:
+        return source_of(part) != nullptr;
+      case sym::Kind::Polynomial: {
+        for (const sym::Term& term : sym::terms(part))
+          if (!std::all_of(term.atoms.begin(), term.atoms.end(), [&](Dim atom) { return self(self, atom); }))
+            return false;
+        return true;
+      }
+      default: {
+        auto [a, b] = sym::operands(part);
+        return self(self, a) && self(self, b);
+      }
+    }
+  };
+  return each(each, e);
+}
+
+}  // namespace lithify::onnx
