@@ -264,7 +264,9 @@ void register_norm(Registry& ops) {
   ops.add("aten::pdist(Tensor self, float p=2.) -> Tensor", [](Call& c) -> Value {
     onnx::Builder& b = c.onnx;
     onnx::Value* x = c.tensor("self");
-    onnx::Value* pairs = b.op("NonZero", {triangle(b, x->shape[0], x->shape[0], b.dim(1), false)});
+    Dim n = x->shape[0];
+    onnx::Value* pairs = b.op("NonZero", {triangle(b, n, n, b.dim(1), false)});
+    pairs->shape[1] = b.sym.floor_div(b.sym.mul(n, b.sym.sub(n, b.dim(1))), b.dim(2));
     auto rows = [&](int64_t i) { return b.gather(x, b.select(pairs, 0, b.dim(i)), 0); };
     return distance(c, b.sub(rows(0), rows(1)), {c.number_value(-1)}, false);
   });
