@@ -160,6 +160,7 @@ void Builder::finish(std::span<const std::pair<std::string, Value*>> outputs) {
   remove_unused(graph());
   rewrite(*this);
   remove_unused(graph());
+  share_weights(*this);
   Naming{graph()};
 }
 

@@ -198,6 +198,114 @@ void repeat_by_gather(Builder& b, const Uses& uses, Node& n) {
   }
 }
 
+// ---- order of axes ------------------------------------------------------------------------------------------------
+
+using Axes = std::vector<int64_t>;
+
+const Axes& perm_of(const Node& transpose) { return std::get<Axes>(transpose.attribute("perm")->data); }
+
+Shape shape_at(const Shape& shape, const Axes& axes) {
+  Shape out;
+  for (int64_t a : axes) out.push_back(shape[static_cast<size_t>(a)]);
+  return out;
+}
+
+/// The axes of `fine` that each axis of `coarse` was split into; nothing when it is not so.
+std::optional<std::vector<Axes>> split_axes(Builder& b, const Shape& coarse, const Shape& fine) {
+  std::vector<Axes> groups;
+  size_t next = 0;
+  for (Dim size : coarse) {
+    Axes& group = groups.emplace_back();
+    Dim product = b.dim(1);
+    for (; next < fine.size() && !(product == size && !group.empty()); ++next) {
+      product = b.sym.mul(product, fine[next]);
+      group.push_back(static_cast<int64_t>(next));
+    }
+    if (group.empty() || product != size) return std::nullopt;
+  }
+  for (; next < fine.size() && fine[next].is(1); ++next) groups.back().push_back(static_cast<int64_t>(next));
+  return next == fine.size() ? std::optional(groups) : std::nullopt;
+}
+
+// Axes that are put together, moved and taken apart again are moved apart from the start.
+void move_apart(Builder& b, const Uses& uses, Node& n) {
+  if (n.op_type != "Reshape" || n.outputs[0]->rank() == 0) return;
+  Node* moved = sole(uses, n.inputs[0], "Transpose");
+  Node* together = moved ? made_by(moved->inputs[0], "Reshape") : nullptr;
+  if (!together || moved->outputs[0]->rank() == 0) return;
+  const Shape& to = n.outputs[0]->shape;
+  const auto groups = split_axes(b, moved->outputs[0]->shape, to);
+  if (!groups) return;
+  const Axes& perm = perm_of(*moved);
+  Axes before;  // the axes of `to` in the order in which they are before the move
+  for (size_t axis = 0; axis < perm.size(); ++axis) {
+    const auto at = static_cast<size_t>(std::find(perm.begin(), perm.end(), axis) - perm.begin());
+    before.insert(before.end(), (*groups)[at].begin(), (*groups)[at].end());
+  }
+  const Shape apart = shape_at(to, before);
+  Value* split = b.reshape(together->inputs[0], apart);
+  const Node* reshape = made_by(split, "Reshape");
+  if (reshape && !reshape->inputs[1]->constant) return;  // sizes that must be computed
+  Axes order(before.size());
+  for (size_t i = 0; i < before.size(); ++i) order[static_cast<size_t>(before[i])] = static_cast<int64_t>(i);
+  become(n, "Transpose", {split}, {{"perm", order}});
+}
+
+// Two moves of axes are one.
+void join_moves(Builder&, const Uses& uses, Node& n) {
+  if (n.op_type != "Transpose") return;
+  Node* first = sole(uses, n.inputs[0], "Transpose");
+  if (!first) return;
+  Axes order;
+  for (int64_t p : perm_of(n)) order.push_back(perm_of(*first)[static_cast<size_t>(p)]);
+  become(n, "Transpose", {first->inputs[0]}, {{"perm", order}});
+}
+
+// One part of an axis that was split into parts, which then went to the front, is a slice: x.view(.., 3, n)[.., i, :].
+void slice_of_split(Builder& b, const Uses&, Node& n) {
+  if (n.op_type != "Gather" || n.inputs[1]->rank() != 0 || !n.inputs[1]->constant) return;
+  // The axes of the split tensor, in the order that they have when one of them is picked; those of size 1 are left out.
+  Node* ones = made_by(n.inputs[0], "Reshape");
+  Node* moved = made_by(ones ? ones->inputs[0] : n.inputs[0], "Transpose");
+  Node* split = moved ? made_by(moved->inputs[0], "Reshape") : nullptr;
+  if (!split) return;
+  const Shape& parts = split->outputs[0]->shape;
+  Axes axes = perm_of(*moved);
+  std::erase_if(axes, [&](int64_t a) { return parts[static_cast<size_t>(a)].is(1); });
+  Shape picked_from = n.inputs[0]->shape;
+  const auto picked = static_cast<size_t>(n.int_attribute("axis", 0));
+  if (picked_from[picked].is(1)) return;
+  const auto skipped = std::count_if(picked_from.begin(), picked_from.begin() + static_cast<std::ptrdiff_t>(picked),
+                                     [](Dim d) { return d.is(1); });
+  std::erase_if(picked_from, [](Dim d) { return d.is(1); });
+  if (picked_from != shape_at(parts, axes)) return;
+  const int64_t part = axes[picked - static_cast<size_t>(skipped)];
+  axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(picked) - skipped);
+  if (!std::is_sorted(axes.begin(), axes.end())) return;
+
+  Value* x = split->inputs[0];
+  const auto groups = split_axes(b, x->shape, parts);
+  if (!groups) return;
+  for (size_t axis = 0; axis < groups->size(); ++axis) {
+    const Axes& group = (*groups)[axis];
+    const auto at = std::find(group.begin(), group.end(), part);
+    if (at == group.end()) continue;
+    const std::optional<int64_t> count = parts[static_cast<size_t>(part)].constant(), whole = x->shape[axis].constant();
+    Shape result = x->shape;
+    if (!count || !whole ||
+        std::any_of(group.begin(), at, [&](int64_t a) { return !parts[static_cast<size_t>(a)].is(1); }))
+      return;
+    const int64_t length = *whole / *count;
+    result[axis] = b.dim(length);
+    if (result != n.outputs[0]->shape) return;
+    int64_t i = n.inputs[1]->constant->integers()[0];
+    if (i < 0) i += *count;
+    return become(
+        n, "Slice",
+        {x, b.ints({i * length}), b.ints({(i + 1) * length}), b.ints({static_cast<int64_t>(axis)}), b.ints({1})});
+  }
+}
+
 using Rewrite = void(Builder&, const Uses&, Node&);
 
 void each_node(Builder& b, Rewrite* apply, const Uses& uses) {
@@ -345,9 +453,10 @@ void fold_constants(Builder& b) {
 
 void rewrite(Builder& builder) {
   fold_constants(builder);
-  for (auto* apply : {fold_batch_norm, divide, fuse_gelu, unflatten_gemm, repeat_by_gather}) each_node(builder, apply);
+  for (auto* apply :
+       {fold_batch_norm, divide, fuse_gelu, unflatten_gemm, repeat_by_gather, slice_of_split, move_apart, join_moves})
+    each_node(builder, apply);
   split_slices(builder);
-  share_weights(builder);
 }
 
 }  // namespace lithify::onnx

@@ -272,3 +272,17 @@ case(torch._shape_as_tensor, x[B, S])
 case(torch._dim_arange, x[B, S], 1)
 case(lambda a: torch._chunk_cat([a, a * 2], 0, 2), x[5, S])
 case(lambda a, b: torch._chunk_cat([a, b], 1, 3), x[B, 5], x[B, 4])
+
+# ---- orders of dimensions that are rewritten when the graph is whole
+case(lambda x: x.view(x.size(0), -1, 3).transpose(0, 1).view(x.size(1), 4, x.size(0), 3), x[S, B, 12])
+case(lambda x: x.view(x.size(0), -1, 3).transpose(0, 1).reshape(x.size(1), 4, 1, x.size(0), 3).transpose(-1, -2), x[S, B, 12])
+case(lambda x: x.view(x.size(0), -1, 3).transpose(0, 1).reshape(x.size(1), 2, -1), x[S, B, 12])
+for parts in (
+    lambda x: x.unflatten(-1, (3, 4)).unsqueeze(0).transpose(0, -2).squeeze(-2),
+    lambda x: x.view(-1, 3, 4).transpose(0, 1),
+):
+    case(lambda x: (parts(x)[0] + 1, parts(x)[1] * 2, parts(x)[2] * 3), x[S, B, 12])
+    case(lambda x: parts(x)[1] + parts(x)[-1], x[S, B, 12])
+case(lambda x: x.view(-1, 4, 3).permute(2, 0, 1)[1] * 2, x[B, 12])
+case(lambda x: x.view(-1, 3, 2, 2).permute(1, 2, 0, 3)[1] * 2, x[B, 12])
+case(lambda x: x.view(-1, 3, 2, 2).permute(1, 0, 2, 3)[1] * 2, x[B, 12])
