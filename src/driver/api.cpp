@@ -83,6 +83,7 @@ std::vector<std::pair<std::string, int>> by_count(const Map& counts) {
 /// The tensors of a result, with names by the way to them.
 void collect_outputs(onnx::Builder& b, const eval::Value& v, const std::string& name,
                      std::vector<std::pair<std::string, onnx::Value*>>& out) {
+  if (name.size() > 4096) throw Error(Code::LimitExceeded, "the model's result nests too deep");
   auto below = [&](const std::string& part) { return name.empty() ? part : name + "_" + part; };
   if (v.is_none()) return;
   if (v.is_tensor()) {

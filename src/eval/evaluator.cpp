@@ -14,6 +14,8 @@ namespace {
 
 constexpr int max_depth = 200;          // of calls
 constexpr int64_t max_steps = 500'000;  // statements in all
+constexpr size_t max_text = 1 << 16;    // of a string
+constexpr size_t max_items = 1 << 20;   // of a list
 
 using program::Expr;
 using program::Stmt;
@@ -25,6 +27,14 @@ bool has_poison(const Value& v, int depth = 0) {
   if ((!v.is_list() && !v.is<Tuple>()) || v.is_open_list()) return false;
   const std::vector<Value>& items = v.items();
   return std::any_of(items.begin(), items.end(), [&](const Value& i) { return has_poison(i, depth + 1); });
+}
+
+// A program that doubles a string or list in a loop must not use up the memory.
+void check_length(const Value& v) {
+  auto* text = v.get_if<std::string>();
+  auto* list = v.get_if<std::shared_ptr<List>>();
+  if ((text && text->size() > max_text) || (list && (*list)->items.size() > max_items))
+    throw Error(Code::LimitExceeded, fmt::format("a {} grows too long at export", v.kind_name()));
 }
 
 // Codes of problems with one operator, after which evaluation can go on with the next.
@@ -294,6 +304,8 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
       }
       Call call(*this, builder_, rule->schema, std::move(*bound));
       Value result = rule->run(call);
+      check_length(result);
+      if (!positional.empty()) check_length(positional[0]);
       if (result.is_tensor() && keywords.empty() && on_numbers(rules, positional)) result.tensor()->is_number = true;
       return result;
     }

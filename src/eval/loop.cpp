@@ -297,6 +297,8 @@ class Evaluator::Repetition {
   }
 
   void finish() {
+    if (!count_ && condition_->constant && condition_->constant->integers()[0] != 0)
+      throw Error(Code::LimitExceeded, "a loop has no end: its condition is always true");
     onnx::Value* condition = count_ ? nullptr : as_condition(b_, first_condition_);
     onnx::Inputs inputs{count_ ? b_.symbolic(*count_) : nullptr, condition};
     std::vector<onnx::Value*> outputs{condition_}, scans;

@@ -410,7 +410,10 @@ void register_queries(Registry& ops) {
 // ---- strings
 // ---------------------------------------------------------------------------------------------------------------
 
-std::string shown(const Value& v) {
+std::string shown(const Value& v, int depth = 0) {
+  constexpr int most_nested = 64;
+  constexpr size_t most_text = 64 * 1024;
+  if (depth > most_nested) throw Error(Code::LimitExceeded, "lists nest too deep to be shown");
   if (auto* s = v.get_if<std::string>()) return *s;
   if (v.is_int()) return v.integer().str();
   if (auto* b = v.get_if<bool>()) return *b ? "True" : "False";
@@ -419,7 +422,10 @@ std::string shown(const Value& v) {
   if (auto* d = v.get_if<Device>()) return d->name;
   if (v.is_list() || v.is<Tuple>()) {
     std::string out;
-    for (const Value& i : v.items()) out += (out.empty() ? "" : ", ") + shown(i);
+    for (const Value& i : v.items()) {
+      out += (out.empty() ? "" : ", ") + shown(i, depth + 1);
+      if (out.size() > most_text) throw Error(Code::LimitExceeded, "a list is too long to be shown");
+    }
     return v.is_list() ? "[" + out + "]" : "(" + out + ")";
   }
   return "<" + v.kind_name() + ">";
