@@ -35,7 +35,7 @@ Options, by keyword (a callable with an argument of such a name goes into a lamb
     also=[(tensor, ...), ...]   further inputs to run on, such as take the other branch
     script=False                take the traced route alone; else the scripted one is also taken where torch can script
     export=False                do not take the route of torch.export, which is also taken where torch can export
-    records=False               the sizes that torch.export records hold at the sample's sizes alone: do not compare with them
+    records=False               the sizes that torch.export records are not eager's, or hold at the sample's alone: do not compare
     ones=False                  do not also trace with every dynamic dimension at 1
     empty=True                  run at size 0 of the first dynamic dimension as well
     rtol=, atol=, why=          tolerances other than the usual, and the reason, which is required
