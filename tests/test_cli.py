@@ -499,7 +499,6 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
         LINEAR, code("a = [0]\nb = [str(a)]\nfor i in range(9223372036854775807):\n  b = [str(b), str(b)]\nreturn input")
     ),
     "growing_list": lambda: rezip(LINEAR, code("a = [0]\nfor i in range(100):\n  a = torch.add(a, a)\nreturn input")),
-    "list_in_itself": lambda: rezip(LINEAR, code("a = [input]\n_0 = torch.append(a, a)\nreturn a")),
     "while_true": lambda: rezip(LINEAR, code("a = 0\n_0 = True\nwhile _0:\n  a = torch.add(a, 1)\n  _0 = True\nreturn input")),
     "recursion": lambda: rezip(LINEAR, code("return (self).forward(input, )")),
     "deep_expression": lambda: rezip(LINEAR, code("return " + "torch.neg(" * 100000 + "input" + ")" * 100000)),
