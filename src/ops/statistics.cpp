@@ -46,8 +46,9 @@ Value unique(Call& c) {
   Ref given = x->dtype == DType::Bool ? b.cast(x, DType::Int64) : x;
   std::vector<Ref> out = b.op_n("Unique", {given}, attributes, 4);
   Ref inverse = by_dim ? out[2] : b.reshape(out[2], x->shape);
-  std::vector<Value> results{b.cast(out[0], x->dtype), asked(c, "return_inverse") ? inverse : nothing(b)};
-  if (c.schema.argument("return_counts")) results.push_back(asked(c, "return_counts") ? out[3] : nothing(b));
+  // unique_dim gives all of them, asked or not.
+  std::vector<Value> results{b.cast(out[0], x->dtype), by_dim || asked(c, "return_inverse") ? inverse : nothing(b)};
+  if (c.schema.argument("return_counts")) results.push_back(by_dim || asked(c, "return_counts") ? out[3] : nothing(b));
   return Value::tuple(std::move(results));
 }
 
