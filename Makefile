@@ -36,6 +36,7 @@ test-tsan: setup  ## many threads under ThreadSanitizer
 	LITHIFY=build-tsan/lithify $(PYTHON) -m pytest -q tests/test_capi.py
 
 test-all: test test-tsan  ## what takes too long for every day as well
+	$(PYTHON) -m pytest -q -n $(JOBS) --every tests/test_cases.py
 
 package: build  ## the Debian package and the tarball, in build/
 	cpack --config build/CPackConfig.cmake -B build

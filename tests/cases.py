@@ -47,6 +47,8 @@ check of onnx; a run at the sample sizes and three others; comparison with eager
 names of dimensions. A failure writes a directory with a reproduction. Run some with
 
     .venv/bin/python -m tests.cases -k celu            (any option of pytest; --opsets all tries every opset)
+
+`make test` leaves torch.export, which is slow, out of most cases of an operator but the first; `make test-all` does not.
 """
 
 from __future__ import annotations
@@ -204,6 +206,7 @@ class Case:
     namespace: dict[str, Any]
     modules: dict[str, nn.Module]
     buffers: dict[str, torch.Tensor]
+    first: bool  # of its operator
     opsets: Sequence[int] = OPSETS
     trace: bool = True
     also: Sequence[tuple[torch.Tensor, ...]] = ()
@@ -242,6 +245,7 @@ class Case:
 
 CASES: list[Case] = []
 _names: dict[str, int] = {}
+_operators: set[str] = set()
 
 _OPTIONS = (
     *("opsets", "trace", "also", "script", "export", "records", "ones", "empty"),
@@ -335,7 +339,10 @@ class _Writer:
         signature = "".join(f", {n}: torch.Tensor" for n in self.inputs)
         source = f"class Case(nn.Module):\n    def forward(self{signature}):\n" + "".join(f"        {s}\n" for s in body)
         self.namespace |= {"torch": torch, "nn": nn, "F": F, "operator": operator, "inf": inf, "nan": nan}
-        return Case(name, place, self.inputs, source, self.namespace, self.modules, self.buffers, **options)
+        operator_name = name.split("(")[0]
+        first = operator_name not in _operators
+        _operators.add(operator_name)
+        return Case(name, place, self.inputs, source, self.namespace, self.modules, self.buffers, first, **options)
 
     def _call(self) -> tuple[str, list[str]]:
         names = iter(_free_names())
@@ -451,13 +458,13 @@ def _lambda_node(code: Any) -> ast.Lambda | None:
     source = "".join(linecache.getlines(code.co_filename))
     if at is None or not source:
         return None
-    inside = [n for n in ast.walk(_parsed(source)) if isinstance(n, ast.Lambda) and _start(n) <= at < _end(n)]
+    inside = [n for n in _lambdas(source) if _start(n) <= at < _end(n)]
     return ast.parse(ast.unparse(max(inside, key=_start)), mode="eval").body if inside else None  # type: ignore[return-value]
 
 
 @cache
-def _parsed(source: str) -> ast.Module:
-    return ast.parse(source)
+def _lambdas(source: str) -> list[ast.Lambda]:
+    return [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Lambda)]
 
 
 def _start(node: ast.expr) -> tuple[int, int]:
@@ -489,4 +496,4 @@ def _unique(name: str) -> str:
 if __name__ == "__main__":
     import pytest
 
-    sys.exit(pytest.main([str(ROOT / "tests" / "test_cases.py"), "-q", "--tb=short", *sys.argv[1:]]))
+    sys.exit(pytest.main([str(ROOT / "tests" / "test_cases.py"), "-q", "--tb=short", "--every", *sys.argv[1:]]))

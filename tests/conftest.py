@@ -12,17 +12,13 @@ from tests.driver import LITHIFY
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--opsets", default="", help="other opsets to take each case through: all, or numbers with commas")
+    parser.addoption("--every", action="store_true", help="take every case through torch.export, not a part of them")
 
 
 def pytest_configure() -> None:
     torch.set_num_threads(1)
     if not LITHIFY.exists():
         pytest.exit(f"there is no {LITHIFY}; `make build` makes it", returncode=1)
-
-
-@pytest.fixture
-def opsets(request: pytest.FixtureRequest) -> str:
-    return str(request.config.getoption("--opsets"))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from tests.driver import verify
     "case",
     [pytest.param(c, id=c.name, marks=[pytest.mark.xfail(reason=c.xfail, strict=True)] if c.xfail else []) for c in load()],
 )
-def test_case(case: Case, opsets: str, record_property: Callable[[str, object], None]) -> None:
-    captured = verify(case, opsets)
-    record_property("exported", ("exported" in captured, case.name))
+def test_case(case: Case, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]) -> None:
+    captured = verify(case, pytestconfig.getoption("opsets"), pytestconfig.getoption("every"))
+    if "exported" in captured:
+        record_property("exported", (captured["exported"], case.name))

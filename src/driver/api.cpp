@@ -82,8 +82,9 @@ std::vector<std::pair<std::string, int>> by_count(const Map& counts) {
 
 /// The tensors of a result, with names by the way to them.
 void collect_outputs(onnx::Builder& b, const eval::Value& v, const std::string& name,
-                     std::vector<std::pair<std::string, onnx::Value*>>& out) {
-  if (name.size() > 4096) throw Error(Code::LimitExceeded, "the model's result nests too deep");
+                     std::vector<std::pair<std::string, onnx::Value*>>& out, int depth = 0) {
+  constexpr int most_nested = 64;
+  if (depth > most_nested) throw Error(Code::LimitExceeded, "the model's result nests too deep");
   auto below = [&](const std::string& part) { return name.empty() ? part : name + "_" + part; };
   if (v.is_none()) return;
   if (v.is_tensor()) {
@@ -96,15 +97,15 @@ void collect_outputs(onnx::Builder& b, const eval::Value& v, const std::string& 
     out.emplace_back(name, b.scalar_int(DType::Bool, *flag));
   } else if (auto* t = v.get_if<eval::Tuple>(); t && t->named) {
     for (size_t i = 0; i < t->items->size() && i < t->named->attributes.size(); ++i)
-      collect_outputs(b, (*t->items)[i], below(t->named->attributes[i].first), out);
+      collect_outputs(b, (*t->items)[i], below(t->named->attributes[i].first), out, depth + 1);
   } else if (v.is_list() || v.is<eval::Tuple>()) {
     const std::vector<eval::Value>& items = v.items();
-    for (size_t i = 0; i < items.size(); ++i) collect_outputs(b, items[i], below(std::to_string(i)), out);
+    for (size_t i = 0; i < items.size(); ++i) collect_outputs(b, items[i], below(std::to_string(i)), out, depth + 1);
   } else if (auto* dict = v.get_if<std::shared_ptr<eval::Dict>>()) {
     (*dict)->check();
     for (auto& [key, value] : (*dict)->items) {
       auto* text = key.get_if<std::string>();
-      collect_outputs(b, value, below(text ? *text : key.is_int() ? key.integer().str() : "key"), out);
+      collect_outputs(b, value, below(text ? *text : key.is_int() ? key.integer().str() : "key"), out, depth + 1);
     }
   } else if (auto* undecided = v.get_if<eval::Undecided>()) {
     throw Error(Code::UnsupportedControlFlow, undecided->why);

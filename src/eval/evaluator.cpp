@@ -14,7 +14,6 @@ namespace {
 
 constexpr int max_depth = 200;          // of calls
 constexpr int64_t max_steps = 500'000;  // statements in all
-constexpr size_t max_text = 1 << 16;    // of a string
 constexpr size_t max_items = 1 << 20;   // of a list
 
 using program::Expr;

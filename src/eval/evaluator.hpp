@@ -23,6 +23,9 @@ struct OperatorUse {
   bool supported = true;
 };
 
+/// The longest string that a program may make at export.
+constexpr size_t max_text = 1 << 16;
+
 class Evaluator {
  public:
   Evaluator(const program::Program& program, const Registry& rules, onnx::Builder& builder);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <unordered_set>
 
@@ -278,6 +279,10 @@ Values from_shapes(Builder& builder, const Node& node) {
   if (op == "Size") return {builder.symbolic(builder.numel(node.inputs[0]->shape))};
   if (op == "ConstantOfShape") return filled(builder, node);
   if (op == "EyeLike") return identity_matrix(builder, node);
+  // The mean of nothing is no number; ONNX Runtime finds it to be 0.
+  if (op == "ReduceMean" && is_float(node.inputs[0]->dtype) && builder.numel(node.inputs[0]->shape).is(0))
+    return {builder.full(node.outputs[0]->shape,
+                         builder.scalar(node.outputs[0]->dtype, std::numeric_limits<double>::quiet_NaN()))};
   if (op == "Constant")
     if (const Attribute* a = node.attribute("value"))
       return {builder.constant(*std::get<std::shared_ptr<const Tensor>>(a->data))};

@@ -24,6 +24,7 @@ for fn in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss):
     case(fn, f16[B, 5], f16[B, 5], reduction="none")
     case(fn, x[()], x[()])
     case(fn, x[B, 5], x[B, 5], reduction="sum", empty=True)
+case(F.mse_loss, x[0], x[0])
 case(F.mse_loss, x[B, 5], f64[B, 5])
 case(F.mse_loss, x[B, 1], x[5])
 case(F.mse_loss, x[B, S], i64[B, S])

@@ -412,7 +412,6 @@ void register_queries(Registry& ops) {
 
 std::string shown(const Value& v, int depth = 0) {
   constexpr int most_nested = 64;
-  constexpr size_t most_text = 64 * 1024;
   if (depth > most_nested) throw Error(Code::LimitExceeded, "lists nest too deep to be shown");
   if (auto* s = v.get_if<std::string>()) return *s;
   if (v.is_int()) return v.integer().str();
@@ -424,7 +423,7 @@ std::string shown(const Value& v, int depth = 0) {
     std::string out;
     for (const Value& i : v.items()) {
       out += (out.empty() ? "" : ", ") + shown(i, depth + 1);
-      if (out.size() > most_text) throw Error(Code::LimitExceeded, "a list is too long to be shown");
+      if (out.size() > eval::max_text) throw Error(Code::LimitExceeded, "a list is too long to be shown");
     }
     return v.is_list() ? "[" + out + "]" : "(" + out + ")";
   }

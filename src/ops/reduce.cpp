@@ -42,12 +42,9 @@ Dim count(Builder& b, Ref x, const Axes& axes) {
   return n;
 }
 
-// A reduction that leaves a single element as it is, and finds the mean of nothing to be no number.
+// A reduction that leaves a single element as it is.
 Ref reduced(Builder& b, std::string_view op, Ref x, const Axes& axes, bool keep) {
-  if (x->rank() == 0) return x;
-  Ref out = b.reduce(op, x, axes, keep);
-  if (op != "ReduceMean" || count(b, x, axes).constant() != 0) return out;
-  return b.full(out->shape, b.scalar(x->dtype, std::numeric_limits<double>::quiet_NaN()));
+  return x->rank() == 0 ? x : b.reduce(op, x, axes, keep);
 }
 
 Ref no_indices(Builder& b) { return b.scalar_int(DType::Int64, 0); }
