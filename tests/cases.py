@@ -31,7 +31,8 @@ Sizes are numbers or dynamic dimensions: B S T H W N. A dimension takes the size
 
 Options, by keyword (a callable with an argument of such a name goes into a lambda):
     opsets=range(16, 24)        where the rule exists; by default 11 to 23
-    trace=False                 take the scripted route alone: control flow that a trace does not see
+    trace=False                 take the scripted route alone, or with script=False that of torch.export: control flow that
+                                a trace does not see
     also=[(tensor, ...), ...]   further inputs to run on, such as take the other branch
     script=False                take the traced route alone; else the scripted one is also taken where torch can script
     export=False                do not take the route of torch.export, which is also taken where torch can export

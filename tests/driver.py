@@ -277,7 +277,8 @@ def routes(case: Case, opsets: str = "", every: bool = False) -> Iterator[Route]
         turn = _seed(case.name) % len(others)
         others = (others[turn:] + others[:turn])[:2]
     if not case.trace:
-        yield from (Route("scripted", dynamic, opset) for opset in (first, *others))
+        only = "scripted" if case.script else "exported"
+        yield from (Route(only, dynamic, opset) for opset in (first, *others))
         return
     yield Route("traced", False, first)
     if dynamic:
@@ -313,7 +314,7 @@ def verify(case: Case, opsets: str = "", every: bool = False) -> dict[str, bool]
             model = saved[capture]
             if model is None:
                 if not case.trace:
-                    raise Mismatch(f"{case.place}: torch cannot script {case.name}")
+                    raise Mismatch(f"{case.place}: {case.name} could not be {route.capture}")
                 continue
             runs = range(len(sizes) if route.dynamic else 1)
             if model.program is not None:
