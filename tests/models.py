@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from examples.models import LastStep, Reshape
+from tests.vision import torchvision
 
 Inputs = tuple[torch.Tensor, ...]
 
@@ -156,26 +157,6 @@ def tagger() -> Model:
 # ---- torchvision ----------------------------------------------------------------------------------
 
 
-@cache
-def torchvision() -> ModuleType:
-    """torchvision's Python side, which builds the models. Its binary may not fit this torch; then its operators are declared."""
-    try:
-        import torchvision.extension as found
-    except RuntimeError:
-        found = None
-    if found is None or not found._has_ops():
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        names = ["nms", "qnms"]
-        for name in ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d"):
-            names += [name, f"_{name}_backward"]
-        for name in names:
-            library.define(f"{name}(Tensor x) -> Tensor")
-        torchvision.library = library  # type: ignore[attr-defined]  # it ends with the object
-    import torchvision.models as models
-
-    return models
-
-
 BATCHES = ((2, 3, 224, 224), (1, 3, 224, 224), (3, 3, 224, 224), (4, 3, 224, 224))
 IMAGES = ((2, 3, 224, 224), (1, 3, 160, 96), (3, 3, 1, 70), (4, 3, 97, 1))
 LARGE_IMAGES = ((2, 3, 224, 224), (1, 3, 160, 96), (3, 3, 32, 70), (4, 3, 97, 33))
@@ -183,7 +164,7 @@ LARGE_IMAGES = ((2, 3, 224, 224), (1, 3, 160, 96), (3, 3, 32, 70), (4, 3, 97, 33
 
 def vision(name: str, sizes: tuple[tuple[int, ...], ...] = IMAGES, **kwargs: Any) -> Model:
     axes = {0: "batch"} if sizes is BATCHES else {0: "batch", 2: "height", 3: "width"}
-    return Model(torchvision().get_model(name, weights=None), floats(*sizes), [axes], **kwargs)
+    return Model(torchvision().models.get_model(name, weights=None), floats(*sizes), [axes], **kwargs)
 
 
 add("resnet18", partial(vision, "resnet18"))
@@ -207,7 +188,7 @@ class Segmentation(nn.Module):
 
 @model
 def deeplabv3_resnet50() -> Model:
-    net = torchvision().get_model("deeplabv3_resnet50", weights=None, weights_backbone=None)
+    net = torchvision().models.get_model("deeplabv3_resnet50", weights=None, weights_backbone=None)
     return Model(Segmentation(net), floats(*IMAGES), [{0: "batch", 2: "height", 3: "width"}])
 
 

@@ -16,6 +16,7 @@ void register_complex(eval::Registry& ops);
 void register_conv(eval::Registry& ops);
 void register_convert(eval::Registry& ops);
 void register_creation(eval::Registry& ops);
+void register_detection(eval::Registry& ops);
 void register_fft(eval::Registry& ops);
 void register_index(eval::Registry& ops);
 void register_join(eval::Registry& ops);
