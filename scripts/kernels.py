@@ -11,6 +11,7 @@ import onnx
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 OPSETS = range(9, 27)
+UNBOUNDED = 2**31 - 1
 # The numbers of TensorProto.DataType, for the types that PyTorch has.
 NUMBERS = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10}
 NUMBERS |= {"double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}
@@ -32,6 +33,12 @@ def mask_of(variable: str, parameters: list) -> int:
     return mask
 
 
+def serves(versions: tuple[int, int], since: int) -> bool:
+    """A kernel without a last version serves the one that it was written for, and no later one."""
+    first, last = versions
+    return first == since or first < since <= last != UNBOUNDED
+
+
 def row(name: str, opset: int, kernels: list) -> tuple[int, int, int] | None:
     """Types that have a kernel, and the inputs and outputs of that type; None where there is nothing to choose."""
     try:
@@ -42,7 +49,7 @@ def row(name: str, opset: int, kernels: list) -> tuple[int, int, int] | None:
     variable = "T" if "T" in variables else schema.inputs[0].type_str if schema.inputs else ""
     allowed = variables.get(variable, set())
     taken: set[int] = set()
-    matching = [k for k in kernels if k.version_range[0] <= schema.since_version <= k.version_range[1]]
+    matching = [k for k in kernels if serves(k.version_range, schema.since_version)]
     for k in matching:
         types = k.type_constraints.get(variable)
         taken |= allowed & numbers(types) if types else allowed

@@ -41,8 +41,8 @@ class LITHIFY_API ExportError : public std::runtime_error {
   std::vector<Message> messages;
 };
 
-constexpr int lowest_opset = 11;
-constexpr int highest_opset = 23;
+constexpr int lowest_opset = 9;
+constexpr int highest_opset = 26;
 constexpr int default_opset = 18;
 
 /// Bytes that somebody else owns: a pointer and a count, or anything that has data() and size().

@@ -13,6 +13,7 @@
 #include "onnx/complex.hpp"
 #include "onnx/fold.hpp"
 #include "onnx/kernels.hpp"
+#include "onnx/older.hpp"
 #include "onnx/opdef.hpp"
 #include "onnx/whole.hpp"
 
@@ -148,6 +149,12 @@ int64_t axis_of(const Attributes& attributes) {
   return 0;
 }
 
+[[noreturn]] void needs_opset(std::string_view what, int since, int opset) {
+  throw Error(Code::NeedsOpset,
+              fmt::format("ONNX has {} from opset {} on, and the target is opset {}", what, since, opset),
+              fmt::format("export with --opset {} or higher", since));
+}
+
 }  // namespace
 
 Builder::Builder(Graph& graph, sym::Context& context, int opset) : sym(context), opset_(opset) {
@@ -171,10 +178,6 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
                                   bool may_fold) {
   const OpDef* def = find_op(type);
   if (!def) throw Error(Code::Internal, fmt::format("ONNX has no operator {}", type));
-  if (def->since > opset_)
-    throw Error(Code::NeedsOpset,
-                fmt::format("ONNX has {} from opset {} on, and the target is opset {}", type, def->since, opset_),
-                fmt::format("export with --opset {} or higher", def->since));
   while (!inputs.empty() && !inputs.back()) inputs.pop_back();
 
   if (std::optional<Widening> wide = widening(type, opset_, inputs)) {
@@ -198,6 +201,17 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
     std::vector<Value*> folded = fold(*this, node);
     if (!folded.empty()) return folded;
   }
+  if (std::vector<Value*> older = in_older_opset(*this, node); !older.empty()) {
+    for (size_t i = 0; i < outputs; ++i)
+      if (older[i]->kind == Value::Kind::Output) {
+        older[i]->shape = facts[i].shape;
+        own_sizes(older[i]);
+      }
+    return older;
+  }
+  if (def->since > opset_) needs_opset(type, def->since, opset_);
+  if (int since = opset_with_type(type, opset_, node.inputs); since > 0)
+    needs_opset(fmt::format("{} of {}", type, name_of(node.inputs[0]->dtype)), since, opset_);
 
   for (Value*& v : node.inputs)
     if (v) v = real(v);
@@ -234,13 +248,16 @@ Node* Builder::append(Block& block, Node node, std::vector<Value> facts) {
     v->producer = n;
     v->output_index = i;
     n->outputs[i] = v;
-    // A size that only this node's run tells is read from its output.
-    for (size_t axis = 0; axis < v->rank(); ++axis)
-      if (Dim size = v->shape[axis]; size.is_symbol() && !source_of(size))
-        block.sources[size] = {v, static_cast<int64_t>(axis)};
+    own_sizes(v);
   }
   block.graph->nodes.push_back(n);
   return n;
+}
+
+void Builder::own_sizes(Value* v) {
+  for (size_t axis = 0; axis < v->rank(); ++axis)
+    if (Dim size = v->shape[axis]; size.is_symbol() && !source_of(size))
+      block_of(v).sources[size] = {v, static_cast<int64_t>(axis)};
 }
 
 void Builder::forget_nodes() {
@@ -502,7 +519,13 @@ Value* Builder::sizes_of(Value* value, int64_t begin, int64_t end) {
     if (end != rank) range.push_back({"end", end});
   }
   Value* out = emit("Shape", {value}, range, 1, false)[0];
-  if (opset_ < 15 && !whole) out = emit("Slice", {out, ints({begin}), ints({end}), ints({0})}, {}, 1, false)[0];
+  using Numbers = std::vector<int64_t>;
+  if (opset_ < 10 && !whole) {
+    Attributes part{{"axes", Numbers{0}}, {"ends", Numbers{end}}, {"starts", Numbers{begin}}};
+    out = emit("Slice", {out}, part, 1, false)[0];
+  } else if (opset_ < 15 && !whole) {
+    out = emit("Slice", {out, ints({begin}), ints({end}), ints({0})}, {}, 1, false)[0];
+  }
   out->shape = {sym.constant(end - begin)};
   out->contents = std::vector<Dim>(value->shape.begin() + begin, value->shape.begin() + end);
   return out;
@@ -549,14 +572,23 @@ Value* Builder::materialize(Dim e) {
       auto [a, b] = sym::operands(e);
       Value *x = materialize(a), *y = materialize(b);
       auto not_negative = [](Dim d) { return d.lower().value_or(-1) >= 0; };
+      // The remainder has the sign of the divisor.
+      auto modulo = [&] {
+        if (opset_ >= 10) return raw("Mod", {x, y});
+        Value* rest = raw("Sub", {x, raw("Mul", {raw("Div", {x, y}), y})});
+        if (not_negative(a) && not_negative(b)) return rest;
+        Value *zero = ints({0}), *some = raw("Not", {raw("Equal", {rest, zero})});
+        Value* across = raw("Xor", {raw("Less", {rest, zero}), raw("Less", {y, zero})});
+        return raw("Where", {raw("And", {some, across}), raw("Add", {rest, y}), rest});
+      };
       switch (sym::kind(e)) {
         case sym::Kind::FloorDiv:
           // ONNX divides toward zero: for operands of unknown sign the remainder is taken off first.
-          if (!not_negative(a) || !not_negative(b)) x = raw("Sub", {x, raw("Mod", {x, y})});
+          if (!not_negative(a) || !not_negative(b)) x = raw("Sub", {x, modulo()});
           out = raw("Div", {x, y});
           break;
         case sym::Kind::Mod:
-          out = raw("Mod", {x, y});
+          out = modulo();
           break;
         case sym::Kind::Min:
         case sym::Kind::Max:

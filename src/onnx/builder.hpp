@@ -181,6 +181,8 @@ class Builder {
   Block& block_of(const Value* v);
   const Source* source_of(Dim symbol) const;
   Node* append(Block& block, Node node, std::vector<Value> facts);
+  /// A size that only the run of a node tells is read from its output.
+  void own_sizes(Value* output);
 
   int opset_;
   std::unordered_map<std::string, std::vector<Value*>> shared_constants_;  // by contents or memory

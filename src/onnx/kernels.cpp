@@ -52,7 +52,27 @@ std::initializer_list<DType> wider(DType t) {
   }
 }
 
+/// The input that decides which kernel is taken.
+const Value* deciding(const Kernel& kernel, std::span<Value* const> inputs) {
+  for (size_t i = 0; i < inputs.size() && i < 64; ++i)
+    if (inputs[i] && kernel.inputs >> i & 1) return inputs[i];
+  return nullptr;
+}
+
 }  // namespace
+
+int opset_with_type(std::string_view op, int opset, std::span<Value* const> inputs) {
+  const Kernel* kernel = find(op, opset);
+  const Value* v = kernel ? deciding(*kernel, inputs) : nullptr;
+  auto computes = [&](const Kernel& k) {
+    const auto types = wider(v->dtype);
+    return k.takes(v->dtype) || std::any_of(types.begin(), types.end(), [&](DType t) { return k.takes(t); });
+  };
+  if (!v || static_cast<int>(v->dtype) > 16 || computes(*kernel)) return 0;
+  for (const Kernel& k : table)
+    if (k.op == op && k.first > opset && computes(k)) return k.first;
+  return 0;
+}
 
 std::optional<Widening> widening(std::string_view op, int opset, std::span<Value* const> inputs) {
   const Kernel* kernel = find(op, opset);

@@ -24,4 +24,7 @@ struct Widening {
 /// the wider type holds every value of the narrower, and the operator's result cast back is the operator's result.
 std::optional<Widening> widening(std::string_view op, int opset, std::span<Value* const> inputs);
 
+/// The lowest later opset in which there is a kernel for the inputs' type, where the opset itself has none; else 0.
+int opset_with_type(std::string_view op, int opset, std::span<Value* const> inputs);
+
 }  // namespace lithify::onnx

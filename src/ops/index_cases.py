@@ -9,7 +9,6 @@ from tests.cases import B, H, N, S, T, W, boolean, case, f16, f32, f64, i8, i16,
 kinds = f32 | i64 | boolean
 some = f32 | f16 | f64 | i64 | i32 | i16 | i8 | u8 | boolean
 at = i64(-5, 5)  # positions on a dimension of 5
-since_16, since_18 = range(16, 24), range(18, 24)
 
 # ---- slices and single positions
 case(lambda x: x[:, -1], some[B, S, 3])
@@ -95,9 +94,9 @@ case(lambda x, y, z: torch.ops.aten.index_put(x, [None, y], z), x[B, 5], i64(val
 case(lambda x, y, z, u: x.index_put((y, z), u), x[5, 5, S], i64(values=(0, 2, 4))[3], i64(values=(1, -1))[3], x[3, S])
 case(lambda x, y, z, u: torch.ops.aten.index_put(x, [None, y, z], u), x[B, 5, 5], i64(values=(0, 2, 4))[3], i64(0, 5)[3], x[B, 3])
 case(lambda x, y, z, u: torch.ops.aten.index_put(x, [y, None, z], u), x[5, B, 5], i64(values=(0, 2, 4))[3], i64(0, 5)[3], x[3, B])
-case(lambda x, y, z: x.index_put((y,), z, accumulate=True), (f32 | i64)[5, S], at[B], (f32 | i64)[B, S], opsets=since_16)
-case(lambda x, y, z: torch.ops.aten.index_put(x, [None, y], z, accumulate=True), x[B, 5], at[S], x[()], opsets=since_16)
-case(lambda x, y, z, u: x.index_put((y, z), u, accumulate=True), x[5, 5], at[S], at[S], x[S], opsets=since_16)
+case(lambda x, y, z: x.index_put((y,), z, accumulate=True), (f32 | i64)[5, S], at[B], (f32 | i64)[B, S])
+case(lambda x, y, z: torch.ops.aten.index_put(x, [None, y], z, accumulate=True), x[B, 5], at[S], x[()])
+case(lambda x, y, z, u: x.index_put((y, z), u, accumulate=True), x[5, 5], at[S], at[S], x[S])
 case(lambda x, y: x.index_put((y,), torch.tensor(2.0)), x[B, S], boolean[B, S])
 case(lambda x, y: x.index_put((y,), torch.tensor(2.0)), x[B, S, 3], boolean[B, S])
 case(lambda x, y, z: x.index_put((y,), z), x[B, S, 3], boolean[B, S], x[3])
@@ -234,13 +233,13 @@ case(torch.take, some[B, 5], at[S])
 case(torch.take, x[B >= 2, 5], at[S, 2])
 case(torch.take, x[()], i64(0, 1)[S])
 case(torch.put, x[3, 5], i64(values=(0, -3, 4))[3], x[3])
-case(torch.put, x[3, 5], at[S], x[S], accumulate=True, opsets=since_16)
+case(torch.put, x[3, 5], at[S], x[S], accumulate=True)
 case(torch.index_select, some[B, 5], 1, i64(0, 5)[S])
 case(torch.index_select, x[B, 5, 3], -2, i32(0, 5)[S])
 case(torch.index_select, x[B, 5], 1, i64(0, 5)[()])
 case(torch.index_select, x[()], 0, i64(0, 1)[1])
-case(torch.index_add, (f32 | i64)[5, S], 0, i64(0, 5)[B], (f32 | i64)[B, S], opsets=since_16)
-case(torch.index_add, x[B, 5], 1, i64(0, 5)[S], x[B, S], alpha=0.5, opsets=since_16)
+case(torch.index_add, (f32 | i64)[5, S], 0, i64(0, 5)[B], (f32 | i64)[B, S])
+case(torch.index_add, x[B, 5], 1, i64(0, 5)[S], x[B, S], alpha=0.5)
 case(torch.index_copy, some[5, S], 0, i64(values=(3, 0, 1))[3], some[3, S])
 case(torch.index_copy, x[B, 5], -1, i64(values=(3, 0, 1))[3], x[B, 3])
 case(torch.index_fill, some[B, 5], 1, i64(0, 5)[S], 2)
@@ -248,9 +247,9 @@ case(torch.index_fill, x[5, B], 0, i64(0, 5)[S], -1.5)
 case(torch.index_fill, x[5, B], 0, torch.tensor([1, -2]), 2.0)
 case(torch.index_fill, x[B, 5], 1, torch.tensor([1, 2]), x[()])
 case(torch.index_fill, x[B, S >= 3], 1, torch.tensor([1, 2]), 2.0)
-case(lambda x, y, z: x.index_reduce(0, y, z, "prod"), x[5, S], i64(0, 5)[B], x[B, S], opsets=since_16)
-case(lambda x, y, z: x.index_reduce(1, y, z, "amax", include_self=False), x[B, 5], i64(0, 5)[S], x[B, S], opsets=since_18)
-case(lambda x, y, z: x.index_reduce(0, y, z, "mean"), x[5, S], i64(0, 5)[B], x[B, S], opsets=since_16)
+case(lambda x, y, z: x.index_reduce(0, y, z, "prod"), x[5, S], i64(0, 5)[B], x[B, S])
+case(lambda x, y, z: x.index_reduce(1, y, z, "amax", include_self=False), x[B, 5], i64(0, 5)[S], x[B, S])
+case(lambda x, y, z: x.index_reduce(0, y, z, "mean"), x[5, S], i64(0, 5)[B], x[B, S])
 case(torch.gather, some[B, 5], 1, i64(0, 5)[B, S])
 case(torch.gather, x[5, 6], 0, i64(0, 5)[3, 4])
 case(torch.gather, x[B, S, 5], -1, i64(0, 5)[B, S, 1])
@@ -262,13 +261,12 @@ case(torch.scatter, some[B, 6], -1, i64(0, 6)[B, S], 1)
 case(torch.scatter, x[B, 6], -1, i64(0, 6)[B, S], 2.5)
 case(torch.scatter, x[()], 0, i64(0, 1)[()], 2.5)
 case(lambda x, y: torch.zeros(x.size(0), 6).scatter_(1, y, x), x[B, 2], i64(values=(0, 4))[B, 2])
-case(lambda x, y, z: x.scatter(1, y, z, reduce="add"), x[B, 6], i64(0, 6)[B, S], x[B, S], opsets=since_16)
-case(lambda x, y, z: x.scatter(1, y, z, reduce="multiply"), x[B, 6], i64(0, 6)[B, S], x[B, S], opsets=since_16)
-case(lambda x, y: x.scatter(1, y, 2.0, reduce="multiply"), x[B, 6], i64(0, 6)[B, S], opsets=since_16)
-case(torch.scatter_add, (f32 | f64 | i64 | i32)[B, 6], 1, i64(0, 6)[B, S], (f32 | f64 | i64 | i32)[B, S], opsets=since_16)
-case(torch.scatter_add, x[4, B], 0, i64(0, 4)[S, B], x[S, B], opsets=since_16)
+case(lambda x, y, z: x.scatter(1, y, z, reduce="add"), x[B, 6], i64(0, 6)[B, S], x[B, S])
+case(lambda x, y, z: x.scatter(1, y, z, reduce="multiply"), x[B, 6], i64(0, 6)[B, S], x[B, S])
+case(lambda x, y: x.scatter(1, y, 2.0, reduce="multiply"), x[B, 6], i64(0, 6)[B, S])
+case(torch.scatter_add, (f32 | f64 | i64 | i32)[B, 6], 1, i64(0, 6)[B, S], (f32 | f64 | i64 | i32)[B, S])
+case(torch.scatter_add, x[4, B], 0, i64(0, 4)[S, B], x[S, B])
 for how in ("sum", "prod", "mean", "amax", "amin"):
-    opsets = since_18 if how in ("amax", "amin") else since_16
     for include in (True, False):
         case(
             torch.scatter_reduce,
@@ -278,7 +276,6 @@ for how in ("sum", "prod", "mean", "amax", "amin"):
             (f32 | i64)[B, S],
             how,
             include_self=include,
-            opsets=opsets,
         )
 case(torch.take_along_dim, some[B, 5], i64(0, 5)[B, S], 1)
 case(torch.take_along_dim, x[B, 5], i64(0, 5)[1, S], -1)
@@ -329,8 +326,8 @@ for mode in ("sum", "mean", "max"):
     case(nn.EmbeddingBag(10, 4, mode=mode), i64(0, 10)[3, 4], script=False)
     case(nn.EmbeddingBag(10, 4, mode=mode), i64(0, 10)[6], torch.tensor([0, 2, 4]))
 for mode in ("sum", "mean"):
-    case(nn.EmbeddingBag(10, 4, mode=mode), i64(0, 10)[7], i64(values=(0, 2, 5))[3], opsets=since_16)
-    case(nn.EmbeddingBag(10, 4, mode=mode, include_last_offset=True), i64(0, 10)[6], torch.tensor([0, 2, 2, 6]), opsets=since_16)
+    case(nn.EmbeddingBag(10, 4, mode=mode), i64(0, 10)[7], i64(values=(0, 2, 5))[3])
+    case(nn.EmbeddingBag(10, 4, mode=mode, include_last_offset=True), i64(0, 10)[6], torch.tensor([0, 2, 2, 6]))
 case(
     lambda x, y: F.embedding_bag(x, w, torch.tensor([0, 3]), per_sample_weights=y, mode="sum"),
     i64(0, 10)[6],

@@ -208,11 +208,11 @@ case(torch.addcdiv, x[B, 4], x[B, 1], x(0.5, 2.0)[4], value=0.5)
 # Bits.
 for fn in (operator.and_, operator.or_, operator.xor):
     case(fn, boolean[B, 4], boolean[4])
-    case(fn, (i64 | i32 | u8)[B, 4], (i64 | i32 | u8)[4], opsets=range(18, 24))
-    case(fn, i64[B, 4], 5, opsets=range(18, 24))
+    case(fn, (i64 | i32 | u8)[B, 4], (i64 | i32 | u8)[4])
+    case(fn, i64[B, 4], 5)
 for fn in (torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor):
     case(fn, boolean[B, 4], boolean[4])
-    case(fn, i64[B, 4], i32[4], opsets=range(18, 24))
+    case(fn, i64[B, 4], i32[4])
 for fn in (torch.logical_and, torch.logical_or, torch.logical_xor):
     case(fn, (boolean | f32 | i64)[B, 4], (boolean | u8)[4])
 for fn in (operator.lshift, operator.rshift):

@@ -152,8 +152,8 @@ case(torch.cumprod, x[B, 4, S], dim=-1)
 case(torch.cumprod, x[B, 4, S], dim=0)
 case(torch.logcumsumexp, x[B, 4, S], dim=1)
 for fn in (torch.cummax, torch.cummin):
-    case(fn, (f32 | i64)[B, 9], dim=1, opsets=range(12, 24))
-    case(fn, x[B, S, 2], dim=-2, opsets=range(12, 24))
+    case(fn, (f32 | i64)[B, 9], dim=1)
+    case(fn, x[B, S, 2], dim=-2)
 case(torch.Tensor.sum_to_size, x[B, 4, S], (4, 1))
 case(torch.Tensor.sum_to_size, x[B, 4], (1, 4))
 for p in (1, 2, 3.0):
