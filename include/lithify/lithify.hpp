@@ -15,6 +15,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "lithify/api.h"
@@ -78,6 +79,55 @@ struct ModelSource {
   std::map<std::string, LiveTensor> weights;  ///< by name in the state dict; tied ones have the same memory
 };
 
+/// A runtime, and the newest opset that it loads.
+struct Runtime {
+  std::string name;  ///< "ort-1.17"
+  int opset = 0;
+};
+
+/// The runtimes that are known, oldest first.
+LITHIFY_API const std::vector<Runtime>& runtimes();
+
+/// The opset to write for a runtime: its newest, as far as it can be written. Throws ExportError for an unknown name.
+LITHIFY_API int opset_for(const std::string& runtime);
+
+/// One call of a custom operator, as its plug-in sees it: the arguments by their names in the schema, and a way to
+/// append ONNX nodes. A Tensor is a handle that is good during the call; nullptr stands for None, and for an optional
+/// input that is left out.
+class LITHIFY_API CustomCall {
+ public:
+  using Tensor = const void*;
+  struct Attribute {
+    std::string name;
+    std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>> value;
+  };
+  virtual ~CustomCall() = default;
+  virtual int opset() const = 0;
+  virtual Tensor tensor(const std::string& argument) = 0;
+  virtual std::vector<Tensor> tensors(const std::string& argument) = 0;
+  virtual int64_t integer(const std::string& argument) = 0;
+  virtual std::vector<int64_t> integers(const std::string& argument) = 0;
+  virtual double real(const std::string& argument) = 0;
+  virtual bool flag(const std::string& argument) = 0;
+  virtual std::string text(const std::string& argument) = 0;
+  /// A 0-d constant of the type of `like`, or of float32.
+  virtual Tensor constant(double number, Tensor like = nullptr) = 0;
+  /// A node of the standard domain; the types of its outputs follow from its inputs.
+  virtual std::vector<Tensor> node(const std::string& op_type, const std::vector<Tensor>& inputs,
+                                   const std::vector<Attribute>& attributes = {}, size_t outputs = 1) = 0;
+  /// A node of another domain. The type of each output, as in a file of custom operators: "like x", "int64 like x",
+  /// "float32[x.0, ?, 10]".
+  virtual std::vector<Tensor> node(const std::string& domain, int version, const std::string& op_type,
+                                   const std::vector<Tensor>& inputs, const std::vector<Attribute>& attributes,
+                                   const std::vector<std::string>& outputs) = 0;
+};
+
+/// A plug-in: what an operator becomes.
+struct CustomOperator {
+  std::string schema;  ///< as PyTorch writes it: "mylib::op(Tensor x, float alpha=1.0) -> Tensor"
+  std::function<std::vector<CustomCall::Tensor>(CustomCall&)> run;
+};
+
 struct ExportOptions {
   int opset = default_opset;
   /// What the file does not say about its inputs, or something else than it says: "x:float32[batch,3,224,224]". A size
@@ -95,6 +145,11 @@ struct ExportOptions {
   enum class ExternalData { Auto, Always, Never };
   ExternalData external_data = ExternalData::Auto;
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< bytes written
+  /// Declarations of custom operators, the text of a file as docs/custom-operators.md has it.
+  std::string custom_ops;
+  std::vector<CustomOperator> plugins;
+  /// An operator that has no rule becomes a node of its namespace's domain, with all its arguments.
+  bool allow_custom = false;
 };
 
 /// An input or output of the model.
@@ -136,11 +191,21 @@ struct OperatorStatus {
   int since = 0;  ///< lowest opset in which it can be exported
 };
 
+/// The model in one opset.
+struct OpsetStatus {
+  int opset = 0;
+  bool exportable = false;
+  int nodes = 0;
+};
+
 struct CheckResult {
   bool exportable = false;
   int opset = 0;
   std::vector<OperatorStatus> operators;
   std::vector<Message> messages;
+  std::vector<OpsetStatus> opsets;  ///< every opset; empty when the model cannot be exported for another reason
+  int lowest_opset = 0;             ///< the lowest in which the model can be expressed; 0 when there is none
+  int fewest_nodes_opset = 0;       ///< the lowest in which it has the fewest nodes: nothing is decomposed for its sake
 };
 
 /// Whether the model can be exported, with every reason why not. Where that cannot be tried, because the file does not
@@ -170,7 +235,7 @@ struct SupportedOperator {
 
 LITHIFY_API std::vector<SupportedOperator> supported_operators();
 
-/// As JSON, for programs. The keys are the names of the members.
+/// As JSON, for programs. The keys are the names of the members; an opset has the runtimes that load it as well.
 LITHIFY_API std::string to_json(const ExportResult& result);
 LITHIFY_API std::string to_json(const CheckResult& result);
 LITHIFY_API std::string to_json(const InspectResult& result);

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 
 #include "base/diagnostic.hpp"
 #include "lithify/lithify.hpp"
@@ -19,10 +20,13 @@ struct Arguments {
   ExportOptions options;
   std::vector<std::string> dynamic;
   std::string external = "auto";
+  std::string target;
+  std::string custom_ops;
   bool verbose = false;
   bool quiet = false;
   bool json = false;
   bool code = false;
+  bool markdown = false;
 };
 
 class BadArgument : public std::runtime_error {
@@ -53,6 +57,13 @@ void parse_dynamic(const std::string& text, ExportOptions& options) {
       throw BadArgument(fmt::format("--dynamic '{}' names axis {} twice", text, axis));
     at = comma + 1;
   }
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (!in) throw BadArgument(fmt::format("'{}' cannot be read", path));
+  return text;
 }
 
 std::string size_text(uint64_t bytes) {
@@ -139,6 +150,23 @@ int run_inspect(const Arguments& a) {
   return 0;
 }
 
+// What loads an opset: the oldest release of each runtime, as the releases after it do too.
+std::string loaded_by(int opset) {
+  for (const Runtime& r : runtimes())
+    if (r.opset >= opset) return r.name + " and later";
+  return "no runtime of the table";
+}
+
+void print_opsets(const CheckResult& r) {
+  fmt::print("\n{:<8}{:>7}  {}\n", "opset", "nodes", "loaded by");
+  for (const OpsetStatus& s : r.opsets)
+    fmt::print("{:<8}{:>7}  {}\n", s.opset, s.exportable ? std::to_string(s.nodes) : "-",
+               s.exportable ? loaded_by(s.opset) : "cannot express the model");
+  if (!r.lowest_opset) return;
+  fmt::print("\nopset {} is the lowest that can express the model; it has the fewest nodes from opset {} on\n",
+             r.lowest_opset, r.fewest_nodes_opset);
+}
+
 int run_check(const Arguments& a) {
   CheckResult r = check_file(a.model, a.options);
   if (a.json) {
@@ -151,14 +179,44 @@ int run_check(const Arguments& a) {
                o.supported ? fmt::format("opset {} and later", o.since) : "cannot be exported");
   if (!r.messages.empty()) fmt::print("\n");
   for (const Message& m : r.messages) fmt::print("{}\n", m.pretty);
+  if (!r.opsets.empty()) print_opsets(r);
   fmt::print("\n{} {} be exported to opset {}\n", a.model, r.exportable ? "can" : "cannot", a.options.opset);
   return r.exportable ? 0 : 1;
+}
+
+// The page docs/operators.md. An operator whose name ends in '_' or '_copy' follows from the one without.
+void print_markdown(const std::vector<SupportedOperator>& all) {
+  fmt::print("# Operators\n\n{} operators can be exported, to opsets {} to {} unless a row says otherwise. ",
+             all.size(), lowest_opset, highest_opset);
+  fmt::print(
+      "Forms that write in place (`op_`), to `out=`, or copy a view (`op_copy`) follow from the plain ones and have "
+      "no row. An argument or element type that an opset cannot express is refused with the lowest opset that can. "
+      "Written by `make docs`.\n");
+  std::string space;
+  for (const SupportedOperator& o : all) {
+    if (o.schemas.empty()) continue;
+    if (std::string s = o.name.substr(0, o.name.find("::")); s != space) {
+      fmt::print("\n## {}\n\n| operator | arguments | from opset |\n|---|---|---|\n", s);
+      space = s;
+    }
+    std::string overloads;
+    for (const std::string& schema : o.schemas) {
+      std::string text = schema.substr(o.name.size());
+      for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+      overloads += fmt::format("{}`{}`", overloads.empty() ? "" : "<br>", text);
+    }
+    fmt::print("| `{}` | {} | {} |\n", o.name, overloads, std::max(o.since, lowest_opset));
+  }
 }
 
 int run_ops(const Arguments& a) {
   std::vector<SupportedOperator> all = supported_operators();
   if (a.json) {
     fmt::print("{}\n", to_json(all));
+    return 0;
+  }
+  if (a.markdown) {
+    print_markdown(all);
     return 0;
   }
   for (const SupportedOperator& o : all) fmt::print("{:<44} opset {} and later\n", o.name, o.since);
@@ -171,8 +229,17 @@ void add_model(CLI::App& command, Arguments& a) {
 }
 
 void add_conversion(CLI::App& command, Arguments& a) {
-  command.add_option("--opset", a.options.opset, fmt::format("ONNX opset, {} to {}", lowest_opset, highest_opset))
-      ->capture_default_str();
+  CLI::Option* opset =
+      command
+          .add_option("--opset", a.options.opset,
+                      fmt::format("ONNX opset, {} to {}, or latest", lowest_opset, highest_opset))
+          ->capture_default_str()
+          ->transform([](const std::string& s) { return s == "latest" ? std::to_string(highest_opset) : s; }, "",
+                      "opset");
+  command.add_option("--target", a.target, "the newest opset that a runtime loads: ort-1.17")->excludes(opset);
+  command.add_option("--custom-ops", a.custom_ops, "a file that says what operators of your own become");
+  command.add_flag("--allow-custom", a.options.allow_custom,
+                   "keep operators that are not known as nodes of their namespace's domain");
   command
       .add_option("--input", a.options.inputs,
                   "type and sizes of an input: 'x:float32[batch,3,224,224]'; names are dynamic sizes, 'batch=2' gives "
@@ -224,6 +291,7 @@ int main(int argc, char** argv) {
 
   CLI::App* ops = app.add_subcommand("ops", "list the operators that can be exported");
   ops->add_flag("--json", a.json, "as JSON");
+  ops->add_flag("--markdown", a.markdown, "as the page docs/operators.md");
 
   try {
     app.parse(argc, argv);
@@ -233,6 +301,8 @@ int main(int argc, char** argv) {
   }
   try {
     for (const std::string& d : a.dynamic) parse_dynamic(d, a.options);
+    if (!a.target.empty()) a.options.opset = opset_for(a.target);
+    if (!a.custom_ops.empty()) a.options.custom_ops = read_text(a.custom_ops);
     if (*to_onnx) return run_export(a);
     if (*inspect) return run_inspect(a);
     if (*check) return run_check(a);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 
+#include "driver/custom.hpp"
 #include "driver/inputs.hpp"
 #include "driver/source.hpp"
 #include "eval/evaluator.hpp"
@@ -208,13 +209,15 @@ std::unique_ptr<Evaluated> evaluate(const program::Program& program, const Expor
   driver::ModelInputs inputs = driver::make_inputs(program, options, builder);
   if (!inputs.preconditions.empty())
     out->model.metadata.emplace_back("lithify.preconditions", fmt::format("{}", fmt::join(inputs.preconditions, ", ")));
-  eval::Evaluator evaluator(program, ops::all_rules(), builder);
+  driver::Rules rules(options, program);
+  eval::Evaluator evaluator(program, rules.registry(), builder);
   evaluator.symbols = std::move(inputs.symbols);
   evaluator.self_check = options.self_check;
   evaluator.most_unrolled = options.unroll;
   eval::Value result = evaluator.run(std::move(inputs.arguments));
   out->diagnostics = std::move(inputs.warnings);
   std::ranges::move(evaluator.diagnostics, std::back_inserter(out->diagnostics));
+  std::ranges::move(rules.assumptions, std::back_inserter(out->diagnostics));
   out->operators = std::move(evaluator.operators);
   if (out->failed()) return out;
   std::vector<std::pair<std::string, onnx::Value*>> outputs;
@@ -223,6 +226,7 @@ std::unique_ptr<Evaluated> evaluate(const program::Program& program, const Expor
   name_outputs(options, *out->model.graph, outputs);
   split_complex(builder, outputs, out->diagnostics);
   builder.finish(outputs);
+  rules.declare_domains(out->model);
   check_dynamic(options, *out->model.graph, out->diagnostics, driver::find_inputs(program, options));
   return out;
 }
@@ -335,6 +339,40 @@ ExportResult export_bytes(const ModelSource& model, const std::function<std::byt
   return export_to(model, allocate, options);
 }
 
+namespace {
+
+/// The model in every opset, and which of them to choose. `ready` is what the opset that was asked for gave.
+void try_opsets(const program::Program& program, ExportOptions options, const Evaluated& ready, CheckResult& result) {
+  const int asked = options.opset;
+  for (int opset = lowest_opset; opset <= highest_opset; ++opset) {
+    OpsetStatus status{opset, false, 0};
+    options.opset = opset;
+    try {
+      std::unique_ptr<Evaluated> other;
+      if (opset != asked) other = evaluate(program, options);
+      const Evaluated& evaluated = other ? *other : ready;
+      status.exportable = !evaluated.failed();
+      if (status.exportable) status.nodes = static_cast<int>(evaluated.model.graph->all_nodes().size());
+    } catch (const Error&) {
+    }
+    if (status.exportable) {
+      const auto& all = result.opsets;
+      auto fewer = [&](const OpsetStatus& s) { return s.exportable && s.nodes <= status.nodes; };
+      if (!result.lowest_opset) result.lowest_opset = opset;
+      if (std::none_of(all.begin(), all.end(), fewer)) result.fewest_nodes_opset = opset;
+    }
+    result.opsets.push_back(status);
+  }
+}
+
+/// Whether another opset may do what this one cannot.
+bool only_opset(const std::vector<Diagnostic>& diagnostics) {
+  return std::all_of(diagnostics.begin(), diagnostics.end(),
+                     [](const Diagnostic& d) { return d.severity != Severity::Error || d.code == Code::NeedsOpset; });
+}
+
+}  // namespace
+
 CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
   read::Opened opened = guarded([&] { return driver::open_source(model); });
   CheckResult result;
@@ -348,6 +386,7 @@ CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
       }
       result.messages = to_messages(evaluated->diagnostics);
       result.exportable = !evaluated->failed();
+      if (only_opset(evaluated->diagnostics)) try_opsets(*opened.program, options, *evaluated, result);
     });
   } catch (const ExportError& e) {
     for (auto& [name, count] : count_operators(*opened.program)) result.operators.push_back(status_of(name, count));

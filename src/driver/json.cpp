@@ -24,6 +24,14 @@ void write(Json& j, const OperatorStatus& o) {
   j.field("since", o.since).close('}');
 }
 
+void write(Json& j, const OpsetStatus& s) {
+  j.open('{').field("opset", s.opset).field("exportable", s.exportable).field("nodes", s.nodes);
+  j.key("runtimes").open('[');
+  for (const Runtime& runtime : runtimes())
+    if (s.exportable && runtime.opset >= s.opset) j.value(runtime.name);
+  j.close(']').close('}');
+}
+
 template <class T>
 void write_list(Json& j, std::string_view name, const std::vector<T>& items) {
   j.key(name).open('[');
@@ -58,6 +66,8 @@ std::string to_json(const CheckResult& r) {
   j.open('{').field("exportable", r.exportable).field("opset", r.opset);
   write_list(j, "operators", r.operators);
   write_list(j, "messages", r.messages);
+  j.field("lowest_opset", r.lowest_opset).field("fewest_nodes_opset", r.fewest_nodes_opset);
+  write_list(j, "opsets", r.opsets);
   return j.close('}').text();
 }
 

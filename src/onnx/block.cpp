@@ -37,16 +37,7 @@ void Builder::body_outputs(std::span<Value* const> values) {
 
 std::vector<Value*> Builder::control(std::string_view type, Inputs inputs, Attributes bodies,
                                      const std::vector<Fact>& facts) {
-  Node node;
-  node.op_type = type;
-  for (Value* v : inputs) node.inputs.push_back(v ? real(v) : nullptr);
-  node.attributes = std::move(bodies);
-  std::vector<Value> outputs(facts.size());
-  for (size_t i = 0; i < facts.size(); ++i) {
-    outputs[i].dtype = facts[i].dtype;
-    outputs[i].shape = facts[i].shape;
-  }
-  return append(*stack_.back(), std::move(node), std::move(outputs))->outputs;
+  return foreign("", type, std::move(inputs), std::move(bodies), facts);
 }
 
 Builder::Block& Builder::place_of(bool movable, const Inputs& inputs) {

@@ -234,6 +234,21 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
   return n->outputs;
 }
 
+std::vector<Value*> Builder::foreign(std::string domain, std::string_view type, Inputs inputs, Attributes attributes,
+                                     const std::vector<Fact>& facts) {
+  Node node;
+  node.domain = std::move(domain);
+  node.op_type = type;
+  for (Value* v : inputs) node.inputs.push_back(v ? real(v) : nullptr);
+  node.attributes = std::move(attributes);
+  std::vector<Value> outputs(facts.size());
+  for (size_t i = 0; i < facts.size(); ++i) {
+    outputs[i].dtype = facts[i].dtype;
+    outputs[i].shape = facts[i].shape;
+  }
+  return append(*stack_.back(), std::move(node), std::move(outputs))->outputs;
+}
+
 Node* Builder::append(Block& block, Node node, std::vector<Value> facts) {
   Node* n = block.graph->new_node();
   *n = std::move(node);

@@ -34,6 +34,14 @@ class Builder {
   Value* op(std::string_view type, Inputs inputs, Attributes attributes = {});
   /// Several outputs.
   std::vector<Value*> op_n(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs);
+  /// What must be known of every value.
+  struct Fact {
+    DType dtype;
+    Shape shape;
+  };
+  /// A node of another domain, whose outputs have these facts. It is never folded, shared or rewritten.
+  std::vector<Value*> foreign(std::string domain, std::string_view type, Inputs inputs, Attributes attributes,
+                              const std::vector<Fact>& outputs);
 
   // ---- graph inputs and constants ------------------------------------------------------------------------------
   /// Each symbol among the sizes that is not yet bound gets this input's axis as its source.
@@ -81,11 +89,7 @@ class Builder {
   void leave();
   /// Makes values the outputs of the current body.
   void body_outputs(std::span<Value* const> values);
-  /// A node with bodies. `facts` are the outputs' types and shapes: who joins paths knows more than the bodies tell.
-  struct Fact {
-    DType dtype;
-    Shape shape;
-  };
+  /// A node with bodies. Who joins paths knows more of the outputs than the bodies tell.
   std::vector<Value*> control(std::string_view type, Inputs inputs, Attributes bodies, const std::vector<Fact>& facts);
   /// Makes a one-element integer value the source of a new symbol.
   void bind(Dim symbol, Value* v);

@@ -29,7 +29,8 @@ class Uses {
 };
 
 Node* made_by(const Value* v, std::string_view op_type) {
-  return v && v->producer && v->producer->op_type == op_type ? v->producer : nullptr;
+  const bool made = v && v->producer && v->producer->op_type == op_type && v->producer->domain.empty();
+  return made ? v->producer : nullptr;
 }
 
 /// The node that makes `v`, if it is of a type and nothing else uses `v`.
@@ -320,7 +321,7 @@ void each_node(Builder& b, Rewrite* apply, const Uses& uses) {
     }
     b.scope = n->scope;
     b.origin = n->origin;
-    apply(b, uses, *n);
+    if (n->domain.empty()) apply(b, uses, *n);
     graph.nodes.push_back(n);
   }
 }
@@ -344,7 +345,7 @@ struct Range {
 };
 
 std::optional<std::pair<int64_t, Range>> plain_slice(Node* n) {
-  if (n->op_type != "Slice" || n->inputs.size() != 5) return std::nullopt;
+  if (n->op_type != "Slice" || !n->domain.empty() || n->inputs.size() != 5) return std::nullopt;
   int64_t v[4];
   for (size_t i = 0; i < 4; ++i) {
     const auto& c = n->inputs[i + 1]->contents;

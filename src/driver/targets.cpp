@@ -1,0 +1,37 @@
+// The runtimes that `--target` names, and the newest opset of each.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lithify/lithify.hpp"
+
+namespace lithify {
+
+const std::vector<Runtime>& runtimes() {
+  // From the releases' own tables of compatibility. A release loads every opset up to its newest.
+  static const std::vector<Runtime> table = {
+      {"ort-0.3", 9},   {"ort-0.4", 10},  {"ort-0.5", 10},  {"ort-1.0", 11},  {"ort-1.1", 11},
+      {"ort-1.2", 11},  {"ort-1.3", 12},  {"ort-1.4", 12},  {"ort-1.5", 12},  {"ort-1.6", 13},
+      {"ort-1.7", 13},  {"ort-1.8", 14},  {"ort-1.9", 15},  {"ort-1.10", 15}, {"ort-1.11", 16},
+      {"ort-1.12", 17}, {"ort-1.13", 17}, {"ort-1.14", 18}, {"ort-1.15", 19}, {"ort-1.16", 19},
+      {"ort-1.17", 20}, {"ort-1.18", 21}, {"ort-1.19", 21}, {"ort-1.20", 21}, {"ort-1.31", 26},
+  };
+  return table;
+}
+
+int opset_for(const std::string& runtime) {
+  const auto& all = runtimes();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Runtime& r) { return r.name == runtime; });
+  if (found != all.end()) return std::min(found->opset, highest_opset);
+  std::string names;
+  for (const Runtime& r : all) names += (names.empty() ? "" : ", ") + r.name;
+  Message m;
+  m.code = "LTH020";
+  m.severity = "error";
+  m.text = fmt::format("there is no runtime '{}' in the table", runtime);
+  m.hint = "those of the table are " + names;
+  m.pretty = fmt::format("error {}: {}\n  hint: {}", m.code, m.text, m.hint);
+  throw ExportError({m});
+}
+
+}  // namespace lithify

@@ -1,0 +1,105 @@
+"""Choosing an opset: by number, as the latest, by a runtime; and the advice of `check`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+from tests.driver import LITHIFY, Session, compare
+
+
+class Norm(torch.nn.Module):
+    """LayerNorm is one node from opset 17 on, gelu from opset 20 on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(self.norm(x))
+
+
+class Xor(torch.nn.Module):
+    """Integers have it from opset 18 on."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x ^ 5
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("opsets") / "model.pt"
+    torch.manual_seed(0)
+    torch.jit.trace(Norm().eval(), torch.randn(2, 6)).save(str(path))
+    return path
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(LITHIFY), *map(str, arguments)], capture_output=True, text=True, timeout=60)
+
+
+def opset_of(model: Path, out: Path, *flags: str) -> int:
+    done = run("export", model, "-o", out, *flags)
+    assert done.returncode == 0, done.stderr
+    return next(d.version for d in onnx.load(str(out)).opset_import if d.domain == "")
+
+
+def test_latest_and_targets(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model.onnx"
+    assert opset_of(model, out, "--opset", "latest") == 26
+    assert opset_of(model, out, "--target", "ort-1.17") == 20
+    assert opset_of(model, out, "--target", "ort-0.3") == 9
+    installed = ".".join(onnxruntime.__version__.split(".")[:2])
+    if installed == "1.31":  # the release of the table that is at hand
+        assert opset_of(model, out, "--target", f"ort-{installed}") == 26
+        Session(out)
+
+
+def test_unknown_target_names_the_table(model: Path, tmp_path: Path) -> None:
+    done = run("export", model, "-o", tmp_path / "x.onnx", "--target", "ort-7")
+    assert done.returncode == 1 and "ort-1.17" in done.stderr
+    both = run("export", model, "-o", tmp_path / "x.onnx", "--target", "ort-1.17", "--opset", 18)
+    assert both.returncode == 1
+
+
+@pytest.mark.parametrize("opset", ["8", "27", "newest"])
+def test_opsets_that_cannot_be_written(model: Path, tmp_path: Path, opset: str) -> None:
+    done = run("export", model, "-o", tmp_path / "x.onnx", "--opset", opset)
+    assert done.returncode == 1 and not (tmp_path / "x.onnx").exists()
+
+
+def test_every_opset_loads_and_is_right(model: Path, tmp_path: Path) -> None:
+    x = torch.randn(2, 6)
+    expected = torch.jit.load(str(model))(x)
+    for opset in range(9, 27):
+        out = tmp_path / f"{opset}.onnx"
+        assert opset_of(model, out, "--opset", str(opset)) == opset
+        onnx.checker.check_model(str(out), full_check=True)
+        compare(Session(out).run(x), [expected.detach()])
+
+
+def test_check_advises(model: Path) -> None:
+    done = run("check", model, "--json")
+    said = json.loads(done.stdout)
+    nodes = {o["opset"]: o["nodes"] for o in said["opsets"]}
+    assert list(nodes) == list(range(9, 27)) and said["lowest_opset"] == 9
+    assert said["fewest_nodes_opset"] == 20 and nodes[20] == 2
+    assert nodes[16] > nodes[17] > nodes[20]
+    loads = {o["opset"]: o["runtimes"] for o in said["opsets"]}
+    assert "ort-1.17" in loads[20] and "ort-1.17" not in loads[21]
+    table = run("check", model).stdout
+    assert "ort-1.12 and later" in table and "fewest nodes from opset 20" in table
+
+
+def test_check_names_the_lowest_opset(tmp_path: Path) -> None:
+    path = tmp_path / "xor.pt"
+    torch.jit.trace(Xor(), torch.arange(4)).save(str(path))
+    said = json.loads(run("check", path, "--opset", 17, "--json").stdout)
+    assert not said["exportable"] and said["lowest_opset"] == 18
+    assert not any(o["exportable"] for o in said["opsets"] if o["opset"] < 18)
