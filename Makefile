@@ -37,6 +37,7 @@ test-tsan: setup  ## many threads under ThreadSanitizer
 
 test-all: test test-tsan  ## what takes too long for every day as well
 	$(PYTHON) -m pytest -q -n $(JOBS) --every tests/test_cases.py
+	$(PYTHON) -m pytest -q -n $(JOBS) --opsets all tests/test_cases.py
 
 package: build  ## the Debian package and the tarball, in build/
 	cpack --config build/CPackConfig.cmake -B build

@@ -11,7 +11,7 @@ from tests.driver import LITHIFY
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--opsets", default="", help="other opsets to take each case through: all, or numbers with commas")
+    parser.addoption("--opsets", default="", help="only these opsets, by one route: all, or numbers with commas")
     parser.addoption("--every", action="store_true", help="take every case through torch.export, not a part of them")
 
 

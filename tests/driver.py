@@ -274,7 +274,7 @@ class Captured:
 
 
 def routes(case: Case, opsets: str = "", every: bool = False) -> Iterator[Route]:
-    """The default opset by all routes and two more in turn; with `all`, or numbers, the other opsets are those.
+    """The default opset by all routes and two more in turn; with `all`, or numbers, those opsets by one route.
 
     torch.export takes longer than all else together: unless `every` case is to go through it, it is left out where an earlier
     case of the same operator has taken it, but for every fourth."""
@@ -282,14 +282,15 @@ def routes(case: Case, opsets: str = "", every: bool = False) -> Iterator[Route]
     usable = [o for o in OPSETS if o in case.opsets]
     first = DEFAULT_OPSET if DEFAULT_OPSET in usable else usable[-1]
     others = [o for o in TURNS if o in usable and o != first]
+    only = "traced" if case.trace else "scripted" if case.script else "exported"
     if opsets:
         asked = usable if opsets == "all" else [int(o) for o in opsets.split(",")]
-        others = [o for o in others if o in asked]
-    elif others:
+        yield from (Route(only, dynamic, o) for o in usable if o in asked)
+        return
+    if others:
         turn = _seed(case.name) % len(others)
         others = (others[turn:] + others[:turn])[:2]
     if not case.trace:
-        only = "scripted" if case.script else "exported"
         yield from (Route(only, dynamic, opset) for opset in (first, *others))
         return
     yield Route("traced", False, first)

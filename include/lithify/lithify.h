@@ -59,6 +59,8 @@ LITHIFY_API lithify_options* lithify_options_new(void);
 LITHIFY_API lithify_status lithify_options_free(lithify_options* options);
 
 LITHIFY_API lithify_status lithify_options_set_opset(lithify_options* options, int opset);
+/* Instead of an opset: the newest that a runtime loads, "ort-1.17". */
+LITHIFY_API lithify_status lithify_options_set_target(lithify_options* options, const char* runtime);
 /* "x:float32[batch,3,224,224]": what the file does not say of an input. A size is a number, a name (then it is
  * dynamic), or "name=2", which gives the size in the sample as well. */
 LITHIFY_API lithify_status lithify_options_add_input(lithify_options* options, const char* spec);
@@ -68,6 +70,11 @@ LITHIFY_API lithify_status lithify_options_add_dynamic_axis(lithify_options* opt
 /* Names in the ONNX file, in order: the first call names the first input. */
 LITHIFY_API lithify_status lithify_options_add_input_name(lithify_options* options, const char* name);
 LITHIFY_API lithify_status lithify_options_add_output_name(lithify_options* options, const char* name);
+
+/* Declarations of custom operators: the text of a file as docs/custom-operators.md has it. */
+LITHIFY_API lithify_status lithify_options_set_custom_operators(lithify_options* options, const char* declarations);
+/* Whether an operator that has no rule becomes a node of its namespace's domain; 0 or 1. */
+LITHIFY_API lithify_status lithify_options_set_allow_custom(lithify_options* options, int allow);
 
 enum { LITHIFY_EXTERNAL_DATA_AUTO = 0, LITHIFY_EXTERNAL_DATA_ALWAYS = 1, LITHIFY_EXTERNAL_DATA_NEVER = 2 };
 /* Whether the weights go to a file of their own; automatically above 2 GB. */

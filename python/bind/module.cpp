@@ -40,8 +40,11 @@ ModelSource source_of(const Model& model, const std::map<std::string, Live>& wei
 }
 
 ExportOptions options_of(int opset, std::vector<std::string> inputs, Axes dynamic_axes,
-                         std::vector<std::string> input_names, std::vector<std::string> output_names) {
+                         std::vector<std::string> input_names, std::vector<std::string> output_names,
+                         std::string custom_ops, bool allow_custom) {
   ExportOptions options;
+  options.custom_ops = std::move(custom_ops);
+  options.allow_custom = allow_custom;
   options.opset = opset;
   options.inputs = std::move(inputs);
   options.dynamic_axes = std::move(dynamic_axes);
@@ -61,10 +64,11 @@ ExportOptions::ExternalData external_of(const std::string& name) {
 std::pair<ExportResult, std::optional<nb::bytes>> export_model(
     const Model& model, const std::map<std::string, Live>& weights, const std::optional<std::string>& out, int opset,
     std::vector<std::string> inputs, Axes dynamic_axes, std::vector<std::string> input_names,
-    std::vector<std::string> output_names, const std::string& external_data, const std::optional<Progress>& progress) {
+    std::vector<std::string> output_names, std::string custom_ops, bool allow_custom, const std::string& external_data,
+    const std::optional<Progress>& progress) {
   const ModelSource source = source_of(model, weights);
-  ExportOptions options =
-      options_of(opset, std::move(inputs), std::move(dynamic_axes), std::move(input_names), std::move(output_names));
+  ExportOptions options = options_of(opset, std::move(inputs), std::move(dynamic_axes), std::move(input_names),
+                                     std::move(output_names), std::move(custom_ops), allow_custom);
   options.external_data = external_of(external_data);
   if (progress)
     options.progress = [&progress](uint64_t done, uint64_t total) {
@@ -87,9 +91,10 @@ std::pair<ExportResult, std::optional<nb::bytes>> export_model(
 }
 
 CheckResult check_model(const Model& model, const std::map<std::string, Live>& weights, int opset,
-                        std::vector<std::string> inputs, Axes dynamic_axes) {
+                        std::vector<std::string> inputs, Axes dynamic_axes, std::string custom_ops, bool allow_custom) {
   const ModelSource source = source_of(model, weights);
-  const ExportOptions options = options_of(opset, std::move(inputs), std::move(dynamic_axes), {}, {});
+  const ExportOptions options =
+      options_of(opset, std::move(inputs), std::move(dynamic_axes), {}, {}, std::move(custom_ops), allow_custom);
   const nb::gil_scoped_release released;
   return check_file(source, options);
 }
@@ -146,10 +151,17 @@ void define_results(nb::module_& m) {
       .def_ro("count", &OperatorStatus::count)
       .def_ro("supported", &OperatorStatus::supported)
       .def_ro("since", &OperatorStatus::since);
+  nb::class_<OpsetStatus>(m, "OpsetStatus", "The model in one opset.")
+      .def_ro("opset", &OpsetStatus::opset)
+      .def_ro("exportable", &OpsetStatus::exportable)
+      .def_ro("nodes", &OpsetStatus::nodes);
   nb::class_<CheckResult>(m, "CheckResult", "Whether a model can be exported, and every reason why not.")
       .def_ro("exportable", &CheckResult::exportable)
       .def_ro("operators", &CheckResult::operators)
       .def_ro("messages", &CheckResult::messages)
+      .def_ro("opsets", &CheckResult::opsets)
+      .def_ro("lowest_opset", &CheckResult::lowest_opset)
+      .def_ro("fewest_nodes_opset", &CheckResult::fewest_nodes_opset)
       .def("__bool__", [](const CheckResult& self) { return self.exportable; });
   nb::class_<InspectResult>(m, "InspectResult", "What is in a model file.")
       .def_ro("kind", &InspectResult::kind)
@@ -173,10 +185,13 @@ NB_MODULE(_core, m) {
   const nb::object error = nb::module_::import_("lithify._errors").attr("ExportError");
   nb::register_exception_translator(translate, nb::object(error).release().ptr());
   m.def("export_model", export_model, "model"_a, "weights"_a, "out"_a.none(), nb::kw_only(), "opset"_a, "inputs"_a,
-        "dynamic_axes"_a, "input_names"_a, "output_names"_a, "external_data"_a, "progress"_a.none());
-  m.def("check_model", check_model, "model"_a, "weights"_a, nb::kw_only(), "opset"_a, "inputs"_a, "dynamic_axes"_a);
+        "dynamic_axes"_a, "input_names"_a, "output_names"_a, "custom_ops"_a, "allow_custom"_a, "external_data"_a,
+        "progress"_a.none());
+  m.def("check_model", check_model, "model"_a, "weights"_a, nb::kw_only(), "opset"_a, "inputs"_a, "dynamic_axes"_a,
+        "custom_ops"_a, "allow_custom"_a);
   m.def("inspect_model", inspect_model, "model"_a);
   m.def("supported_operators", supported_operators);
+  m.def("opset_for", opset_for, "runtime"_a);
   m.attr("lowest_opset") = lowest_opset;
   m.attr("highest_opset") = highest_opset;
   m.attr("default_opset") = default_opset;

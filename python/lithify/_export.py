@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 from lithify import _core
 from lithify._errors import ExportError
+from lithify._files import declarations, opset_of
 
 if TYPE_CHECKING:
     import torch
@@ -60,7 +61,7 @@ def export(
     verbose: bool | None = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
-    opset_version: int | None = None,
+    opset_version: int | str | None = None,
     dynamo: bool = False,
     external_data: bool | Literal["auto", "always", "never"] = "auto",
     dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
@@ -82,11 +83,17 @@ def export(
     autograd_inlining: bool = True,
     capture: How = "auto",
     progress: Callable[[int, int], None] | None = None,
+    custom_ops: str | os.PathLike[str] | None = None,
+    allow_custom: bool = False,
 ) -> Result:
-    """Writes `model` as ONNX. All arguments are those of torch.onnx.export, and two more:
+    """Writes `model` as ONNX. All arguments are those of torch.onnx.export, and four more:
 
     capture: how the program is taken from the model: "trace", "script", "export" (torch.export), or "auto".
     progress: called with the bytes written and the bytes in all.
+    custom_ops: a file that says what operators of your own become.
+    allow_custom: keep operators that are not known as nodes of their namespace's domain.
+
+    `opset_version` is a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17".
 
     `f` is a path, a file open for writing bytes, or None: then the result has the bytes.
     dynamo, optimize, do_constant_folding and autograd_inlining choose how torch works, and change nothing here.
@@ -95,8 +102,8 @@ def export(
     _refuse(
         ("export_params=False", not export_params, "the weights are always in the model"),
         ("keep_initializers_as_inputs=True", bool(keep_initializers_as_inputs), "weights are not inputs from opset 9 on"),
-        ("custom_translation_table", bool(custom_translation_table), "operators of your own cannot be given yet"),
-        ("custom_opsets", bool(custom_opsets), "operators of other domains cannot be given yet"),
+        ("custom_translation_table", bool(custom_translation_table), "custom_ops takes operators of your own"),
+        ("custom_opsets", bool(custom_opsets), "custom_ops names the domains of its operators"),
         ("export_modules_as_functions", bool(export_modules_as_functions), "torch no longer has it, either"),
         ("dump_exported_program=True", dump_exported_program, "torch.export.save writes one"),
         ("profile=True", profile, "the seconds of each stage are in the result"),
@@ -117,11 +124,13 @@ def export(
         captured.file,
         captured.weights,
         os.fspath(f) if isinstance(f, str | os.PathLike) else None,
-        opset=_core.default_opset if opset_version is None else opset_version,
+        opset=opset_of(opset_version),
         inputs=call.specifications(captured),
         dynamic_axes=axes,
         input_names=call.input_names,
         output_names=call.output_names(captured),
+        custom_ops=declarations(custom_ops),
+        allow_custom=allow_custom,
         external_data=_external(external_data),
         progress=progress,
     )

@@ -1,4 +1,5 @@
 // The C ABI over the C++ API: checks what comes in, and turns every exception into a status.
+#include <algorithm>
 #include <new>
 #include <string_view>
 
@@ -182,6 +183,12 @@ lithify_status lithify_options_set_opset(lithify_options* options, int opset) {
   return set(options, valid, [&](ExportOptions& o) { o.opset = opset; });
 }
 
+lithify_status lithify_options_set_target(lithify_options* options, const char* runtime) {
+  const auto& known = lithify::runtimes();
+  bool valid = is_text(runtime) && std::any_of(known.begin(), known.end(), [&](auto& r) { return r.name == runtime; });
+  return set(options, valid, [&](ExportOptions& o) { o.opset = lithify::opset_for(runtime); });
+}
+
 lithify_status lithify_options_add_input(lithify_options* options, const char* spec) {
   return set(options, is_text(spec), [&](ExportOptions& o) { o.inputs.emplace_back(spec); });
 }
@@ -198,6 +205,14 @@ lithify_status lithify_options_add_input_name(lithify_options* options, const ch
 
 lithify_status lithify_options_add_output_name(lithify_options* options, const char* name) {
   return set(options, is_text(name), [&](ExportOptions& o) { o.output_names.emplace_back(name); });
+}
+
+lithify_status lithify_options_set_custom_operators(lithify_options* options, const char* declarations) {
+  return set(options, is_text(declarations), [&](ExportOptions& o) { o.custom_ops = declarations; });
+}
+
+lithify_status lithify_options_set_allow_custom(lithify_options* options, int allow) {
+  return set(options, allow == 0 || allow == 1, [&](ExportOptions& o) { o.allow_custom = allow == 1; });
 }
 
 lithify_status lithify_options_set_external_data(lithify_options* options, int when) {

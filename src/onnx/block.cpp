@@ -37,6 +37,14 @@ void Builder::body_outputs(std::span<Value* const> values) {
 
 std::vector<Value*> Builder::control(std::string_view type, Inputs inputs, Attributes bodies,
                                      const std::vector<Fact>& facts) {
+  // Readers of older opsets take the sizes of one branch for those of the other.
+  if (type == "If" && opset_ < 11)
+    for (size_t i = 0; i < facts.size(); ++i) {
+      auto shape = [&](const Attribute& body) {
+        return std::get<std::shared_ptr<Graph>>(body.data)->outputs[i]->shape;
+      };
+      if (shape(bodies[0]) != shape(bodies[1])) needs_opset("If with branches of different sizes", 11);
+    }
   return foreign("", type, std::move(inputs), std::move(bodies), facts);
 }
 

@@ -149,12 +149,6 @@ int64_t axis_of(const Attributes& attributes) {
   return 0;
 }
 
-[[noreturn]] void needs_opset(std::string_view what, int since, int opset) {
-  throw Error(Code::NeedsOpset,
-              fmt::format("ONNX has {} from opset {} on, and the target is opset {}", what, since, opset),
-              fmt::format("export with --opset {} or higher", since));
-}
-
 }  // namespace
 
 Builder::Builder(Graph& graph, sym::Context& context, int opset) : sym(context), opset_(opset) {
@@ -209,9 +203,9 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
       }
     return older;
   }
-  if (def->since > opset_) needs_opset(type, def->since, opset_);
+  if (def->since > opset_) needs_opset(type, def->since);
   if (int since = opset_with_type(type, opset_, node.inputs); since > 0)
-    needs_opset(fmt::format("{} of {}", type, name_of(node.inputs[0]->dtype)), since, opset_);
+    needs_opset(fmt::format("{} of {}", type, name_of(node.inputs[0]->dtype)), since);
 
   for (Value*& v : node.inputs)
     if (v) v = real(v);
@@ -232,6 +226,12 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
   Node* n = append(block, std::move(node), std::move(facts));
   if (def->pure) block.shared_nodes[key] = n->outputs;
   return n->outputs;
+}
+
+void Builder::needs_opset(std::string_view what, int since) const {
+  throw Error(Code::NeedsOpset,
+              fmt::format("ONNX has {} from opset {} on, and the target is opset {}", what, since, opset_),
+              fmt::format("export with --opset {} or higher", since));
 }
 
 std::vector<Value*> Builder::foreign(std::string domain, std::string_view type, Inputs inputs, Attributes attributes,

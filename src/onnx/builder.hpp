@@ -24,6 +24,8 @@ class Builder {
   /// The graph that nodes go to: of the innermost block.
   Graph& graph() { return *stack_.back()->graph; }
   int opset() const { return opset_; }
+  /// Refuses what only a later opset has.
+  [[noreturn]] void needs_opset(std::string_view what, int since) const;
 
   /// Where the nodes that follow come from; kept on each node.
   std::string scope;

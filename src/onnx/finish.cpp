@@ -10,12 +10,14 @@
 namespace lithify::onnx {
 namespace {
 
+bool is_loop(const Node& n) { return n.op_type == "Loop" && n.domain.empty(); }
+
 /// What the model's outputs need: nodes, and of nodes with bodies, which outputs.
 class Needed {
  public:
   explicit Needed(Graph& graph) {
     for (Node* n : graph.all_nodes())
-      if (n->op_type == "Loop")
+      if (is_loop(*n))
         for (Graph* body : n->bodies())
           for (size_t i = 0; i < body->inputs.size(); ++i) carried_[body->inputs[i]] = {n, i};
     for (Value* v : graph.outputs) need(v);
@@ -42,7 +44,7 @@ class Needed {
     Node* n = v->producer;
     if (!n) return;
     bool first = nodes_.insert(n).second;
-    if (n->op_type == "Loop") {
+    if (is_loop(*n)) {
       if (first) {
         need(n->inputs[0]);
         need(n->inputs[1]);
@@ -72,7 +74,7 @@ class Needed {
 };
 
 void remove_outputs(Node& n, const Needed& needed) {
-  const bool loop = n.op_type == "Loop";
+  const bool loop = is_loop(n);
   const size_t carried = loop ? n.inputs.size() - 2 : 0;
   for (size_t i = n.outputs.size(); i-- > 0;) {
     if (needed(n.outputs[i])) continue;
@@ -93,6 +95,28 @@ void remove_unused(Graph& graph) {
     for (Node* n : g->nodes)
       if (!n->bodies().empty()) remove_outputs(*n, needed);
   }
+}
+
+/// Before opset 11 a Loop carries at least one value.
+void carry_one(Builder& b) {
+  for (Graph* g : b.graph().all_graphs())
+    for (Node* n : g->nodes) {
+      if (!is_loop(*n) || n->inputs.size() > 2) continue;
+      Graph& body = *n->bodies()[0];
+      b.enter(body);
+      Value* idle = b.input("idle", DType::Int64, {b.dim(1)});
+      b.body_outputs({&idle, 1});
+      b.leave();
+      std::rotate(body.outputs.begin() + 1, body.outputs.end() - 1, body.outputs.end());
+      n->inputs.push_back(b.ints({0}));
+      Value* out = g->new_value();
+      *out = *idle;
+      out->graph = g;
+      out->kind = Value::Kind::Output;
+      out->producer = n;
+      n->outputs.insert(n->outputs.begin(), out);
+      for (size_t i = 0; i < n->outputs.size(); ++i) n->outputs[i]->output_index = i;
+    }
 }
 
 /// Hands out names, each once.
@@ -160,6 +184,7 @@ void Builder::finish(std::span<const std::pair<std::string, Value*>> outputs) {
   remove_unused(graph());
   rewrite(*this);
   remove_unused(graph());
+  if (opset_ < 11) carry_one(*this);
   share_weights(*this);
   Naming{graph()};
 }

@@ -214,7 +214,8 @@ std::string print(const Graph& graph) {
     for (const Value* v : n->inputs) inputs += (inputs.empty() ? "" : ", ") + print_operand(v);
     for (const Attribute& a : n->attributes) attributes += (attributes.empty() ? "" : ", ") + print_attribute(a);
     if (!attributes.empty()) attributes = "<" + attributes + ">";
-    out += fmt::format("{} = {}{}({})\n", outputs, n->op_type, attributes, inputs);
+    const std::string domain = n->domain.empty() ? "" : n->domain + "::";
+    out += fmt::format("{} = {}{}{}({})\n", outputs, domain, n->op_type, attributes, inputs);
   }
   for (const Value* v : graph.outputs) out += fmt::format("output {} : {}\n", v->name, print_type(*v));
   return out;

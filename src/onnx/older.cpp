@@ -1,12 +1,8 @@
 #include "onnx/older.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
-
-#include "base/diagnostic.hpp"
 
 namespace lithify::onnx {
 namespace {
@@ -37,12 +33,7 @@ class Old {
     if (!in(i)->contents) refuse();
     return *in(i)->contents;
   }
-  [[noreturn]] void refuse(int opset) const {
-    throw Error(Code::NeedsOpset,
-                fmt::format("ONNX has {} like this from opset {} on, and the target is opset {}", node.op_type, opset,
-                            b.opset()),
-                fmt::format("export with --opset {} or higher", opset));
-  }
+  [[noreturn]] void refuse(int opset) const { b.needs_opset(node.op_type + " like this", opset); }
   [[noreturn]] void refuse() const { refuse(since_); }
 
  private:

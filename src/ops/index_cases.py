@@ -406,5 +406,4 @@ case(
     boolean[S],
     i64(0, 4)[S],
     x[S],
-    opsets=range(16, 24),
 )

@@ -56,9 +56,25 @@ def test_path_file_and_bytes_are_the_same(tmp_path: Path) -> None:
     assert plain == stream.getvalue() == (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
 
 
-@pytest.mark.parametrize("opset", [11, 13, 18, 23])
-def test_opset_version(opset: int) -> None:
-    assert loaded(lithify.export(Net().eval(), X, opset_version=opset)).opset_import[0].version == opset
+@pytest.mark.parametrize(("asked", "opset"), [(9, 9), (13, 13), (18, 18), (26, 26), ("latest", 26), ("ort-1.17", 20)])
+def test_opset_version(asked: int | str, opset: int) -> None:
+    assert loaded(lithify.export(Net().eval(), X, opset_version=asked)).opset_import[0].version == opset
+
+
+def test_custom_ops(tmp_path: Path) -> None:
+    library = torch.library.Library("lithify_test", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: x + x, "CompositeExplicitAutograd")
+    (tmp_path / "my.ops").write_text("lithify_test::twice(Tensor x) -> Tensor\n    Add(x, x)\n")
+
+    class Twice(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.ops.lithify_test.twice(x)
+
+    close(lithify.export(Twice(), X, custom_ops=tmp_path / "my.ops"), Twice(), X)
+    assert lithify.export(Twice(), X, allow_custom=True).nodes == {"twice": 1}
+    with pytest.raises(lithify.ExportError, match="LTH040"):
+        lithify.export(Twice(), X)
 
 
 @pytest.mark.parametrize(

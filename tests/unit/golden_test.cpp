@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "driver/custom.hpp"
 #include "driver/inputs.hpp"
 #include "eval/evaluator.hpp"
 #include "ops/register.hpp"
@@ -18,7 +19,7 @@ struct Exported {
 
 /// Exports a module whose forward has the given parameters and body.
 Exported exported(const std::string& parameters, const std::string& body, std::vector<std::string> inputs,
-                  int opset = 20) {
+                  int opset = 20, ExportOptions options = {}) {
   program::Program program;
   std::string text =
       "class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  def forward(self: __torch__.M,\n    " +
@@ -26,13 +27,13 @@ Exported exported(const std::string& parameters, const std::string& body, std::v
   program::parse_file(program, "code/__torch__.py", text, {});
   program.root = std::make_shared<program::Object>();
   program.root->class_name = "__torch__.M";
-  ExportOptions options;
   options.inputs = std::move(inputs);
   sym::Context sym;
   onnx::Graph graph;
   onnx::Builder builder(graph, sym, opset);
   std::vector<eval::Value> arguments = driver::make_inputs(program, options, builder).arguments;
-  eval::Evaluator evaluator(program, ops::all_rules(), builder);
+  driver::Rules rules(options, program);
+  eval::Evaluator evaluator(program, rules.registry(), builder);
   eval::Value result = evaluator.run(std::move(arguments));
   Exported out{"", evaluator.diagnostics};
   if (!out.diagnostics.empty()) return out;
@@ -43,10 +44,36 @@ Exported exported(const std::string& parameters, const std::string& body, std::v
 }
 
 std::string graph_of(const std::string& parameters, const std::string& body, std::vector<std::string> inputs,
-                     int opset = 20) {
-  Exported e = exported(parameters, body, std::move(inputs), opset);
+                     int opset = 20, ExportOptions options = {}) {
+  Exported e = exported(parameters, body, std::move(inputs), opset, std::move(options));
   for (const Diagnostic& d : e.diagnostics) MESSAGE(d.str());
   return e.graph;
+}
+
+TEST_CASE("a plug-in says what an operator becomes") {
+  ExportOptions options;
+  options.plugins.push_back(
+      {"my::scale(Tensor x, float by=2.0, int[] axes=[0]) -> Tensor", [](CustomCall& c) {
+         CustomCall::Tensor x = c.tensor("x");
+         auto scaled = c.node("Mul", {x, c.constant(c.real("by"), x)});
+         return c.node("my.domain", 3, "Flip", scaled, {{"axes", c.integers("axes")}}, {"float32[x.1, ?]"});
+       }});
+  CHECK(graph_of("x: Tensor", "    return ops.my.scale(x, axes=[1])\n", {"x:float32[batch,4]"}, 20, options) ==
+        "input x : float32[batch, 4]\n"
+        "/Mul_output_0 : float32[batch, 4] = Mul(x, {2})\n"
+        "y : float32[4, custom] = my.domain::Flip<axes=[1]>(/Mul_output_0)\n"
+        "output y : float32[4, custom]\n");
+}
+
+TEST_CASE("an operator that nobody knows can be kept as a node") {
+  ExportOptions options;
+  options.allow_custom = true;
+  CHECK(graph_of("x: Tensor", "    return torch.relu(ops.my.op(x, None, 3, k=[1.5, 2.]))\n", {"x:float16[4]"}, 20,
+                 options) ==
+        "input x : float16[4]\n"
+        "/op_output_0 : float16[custom] = my::op<arg2=3, k=[1.5, 2]>(x, _)\n"
+        "y : float16[custom] = Relu(/op_output_0)\n"
+        "output y : float16[custom]\n");
 }
 
 TEST_CASE("a reshape by the input's own sizes needs no shape arithmetic") {
