@@ -32,7 +32,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from tests.driver import Mismatch, Session, compare, export, flat
+from tests.driver import Mismatch, Session, compare, export, flat, real
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUTES = ("trace", "export")
@@ -79,23 +79,25 @@ def module_of(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     return namespace["Sample"](), [leaves[i].detach().clone() for i in places]
 
 
-def capture(route: str, module: nn.Module, inputs: list[torch.Tensor], folder: Path) -> tuple[Path, Path, list[str]]:
-    """The files to export with static and with dynamic sizes, and the operators in them."""
+def capture(
+    route: str, module: nn.Module, inputs: list[torch.Tensor], folder: Path, asked: Sequence[str] = SIZES
+) -> tuple[dict[str, Path], list[str]]:
+    """The file to export with static, and that with dynamic sizes, and the operators in them."""
     sample = tuple(t.clone() for t in inputs)
     if route == "trace":
         traced = torch.jit.trace(module, sample, check_trace=False)
         path = folder / "model.pt"
         traced.save(str(path))
-        return path, path, _operators(n.kind() for n in _nodes(traced.inlined_graph))
-    paths = []
-    for sizes in SIZES:
+        return dict.fromkeys(asked, path), _operators(n.kind() for n in _nodes(traced.inlined_graph))
+    paths = {}
+    for sizes in asked:
         named = dynamic_axes(inputs) if sizes == "dynamic" else {}
         dims = tuple(dict.fromkeys(named.get(f"x{i}", ()), torch.export.Dim.AUTO) or None for i in range(len(inputs)))
         program = torch.export.export(module, sample, dynamic_shapes=dims)
-        paths.append(folder / f"{sizes}.pt2")
-        torch.export.save(program, paths[-1])
+        paths[sizes] = folder / f"{sizes}.pt2"
+        torch.export.save(program, paths[sizes])
     targets = (str(n.target) for n in program.graph.nodes if n.op == "call_function")
-    return paths[0], paths[1], _operators(t.replace(".", "::", 1) for t in targets)
+    return paths, _operators(t.replace(".", "::", 1) for t in targets)
 
 
 def _nodes(graph: Any) -> Iterator[Any]:
@@ -120,7 +122,7 @@ def expected_of(module: nn.Module, inputs: list[torch.Tensor], name: str) -> tup
     for seed in (0, 1):
         torch.manual_seed(seed)
         with unittest.mock.patch("torch.manual_seed"):  # the database sets it in every random operator
-            runs.append([t.detach().clone() for t in flat(module(*(t.clone() for t in inputs)))])
+            runs.append([real(t.detach().clone()) for t in flat(module(*(t.clone() for t in inputs)))])
     undefined = "empty" in name
     same = [not undefined and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)) for a, b in zip(*runs, strict=True)]
     return runs[0], same
@@ -131,12 +133,11 @@ def try_sample(outcome: Outcome, function: Callable[..., Any], sample: Any, size
     expected, comparable = expected_of(module, inputs, outcome.entry)
     with tempfile.TemporaryDirectory(prefix="lithify-") as name:
         try:
-            static, dynamic, outcome.operators = capture(outcome.route, module, inputs, Path(name))
+            models, outcome.operators = capture(outcome.route, module, inputs, Path(name), sizes)
         except Exception:  # torch raises what it likes here
             return
-        for kind, model in zip(SIZES, (static, dynamic), strict=True):
-            if kind in sizes:
-                setattr(outcome, kind, _failure(kind, model, inputs, expected, comparable))
+        for kind, model in models.items():
+            setattr(outcome, kind, _failure(kind, model, inputs, expected, comparable))
 
 
 def _failure(kind: str, model: Path, inputs: list[torch.Tensor], expected: list[torch.Tensor], comparable: list[bool]) -> str:

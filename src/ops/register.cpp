@@ -25,6 +25,7 @@ void register_all(eval::Registry& ops) {
   register_resize(ops);
   register_rnn(ops);
   register_shape(ops);
+  register_special(ops);
   register_statistics(ops);
   register_vision(ops);
   register_complex(ops);  // names rules of the others

@@ -33,6 +33,7 @@ void register_reduce(eval::Registry& ops);
 void register_resize(eval::Registry& ops);
 void register_rnn(eval::Registry& ops);
 void register_shape(eval::Registry& ops);
+void register_special(eval::Registry& ops);
 void register_statistics(eval::Registry& ops);
 void register_vision(eval::Registry& ops);
 

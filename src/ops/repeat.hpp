@@ -1,0 +1,23 @@
+// Algorithms that take many steps of the same kind.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "ops/elementwise.hpp"
+
+namespace lithify::ops {
+
+/// What a step leaves: the carried values, of the types and sizes that they had, and whether there is another step (a
+/// 0-d bool; nullptr for yes).
+struct Step {
+  std::vector<Ref> carried;
+  Ref again = nullptr;
+};
+
+/// A Loop of at most `most` steps on values that it carries; the first step is always taken.
+std::vector<Ref> repeat(Builder& b, std::optional<int64_t> most, std::vector<Ref> start,
+                        const std::function<Step(const std::vector<Ref>& carried)>& step);
+
+}  // namespace lithify::ops
