@@ -43,6 +43,8 @@ CASES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "dropout": lambda x: F.dropout(torch.ones_like(x), 0.25, True),
     "dropout2d": lambda x: F.dropout2d(torch.ones_like(x).reshape(-1, 4, 2, 2), 0.25, True),
     "alpha_dropout": lambda x: F.alpha_dropout(x, 0.25, True),
+    "rrelu": lambda x: F.rrelu(-torch.ones_like(x), 0.1, 0.5, True),
+    "attention_dropout": lambda x: F.scaled_dot_product_attention(*[x.reshape(-1, 4, 4)] * 3, dropout_p=0.3),
     "dropout_all": lambda x: F.dropout(x, 1.0, True),
 }
 

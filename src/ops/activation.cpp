@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "ops/elementwise.hpp"
+#include "ops/random.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::ops {
@@ -108,9 +109,14 @@ Value prelu(Call& c) {
 }
 
 Value rrelu(Call& c) {
-  if (c.flag("training")) c.unsupported("random slopes, as in training");
+  Builder& b = c.onnx;
+  Ref x = c.tensor("self");
+  if (c.flag("training")) {
+    Ref slopes = random(b, "RandomUniform", x->shape, x->dtype, {{"low", c.f32("lower")}, {"high", c.f32("upper")}});
+    return b.where(compare(b, "LessOrEqual", x, like(b, x, 0)), b.mul(x, slopes), x);
+  }
   float slope = static_cast<float>((c.real("lower") + c.real("upper")) / 2);
-  return c.onnx.op("LeakyRelu", {c.tensor("self")}, {{"alpha", slope}});
+  return b.op("LeakyRelu", {x}, {{"alpha", slope}});
 }
 
 Value glu(Call& c) {

@@ -8,6 +8,7 @@
 #include "ops/elementwise.hpp"
 #include "ops/linear.hpp"
 #include "ops/norm.hpp"
+#include "ops/random.hpp"
 
 namespace lithify::ops {
 namespace {
@@ -83,7 +84,6 @@ bool may_mask_row(const onnx::Value* mask) {
 
 Value scaled_dot_product_attention(Call& c) {
   onnx::Value *q = c.tensor("query"), *k = c.tensor("key"), *v = c.tensor("value");
-  if (c.real("dropout_p") != 0) c.unsupported("dropout");
   size_t rank = q->rank();
   double scale;
   if (auto given = c.none("scale") ? std::nullopt : c.maybe_real("scale")) {
@@ -102,7 +102,7 @@ Value scaled_dot_product_attention(Call& c) {
   if (c.flag("is_causal"))
     mask = {triangle(c.onnx, q->shape[rank - 2], k->shape[k->rank() - 2], c.sym.constant(0), true), true};
   if (mask.value && mask.value->dtype != DType::Bool) mask.value = c.onnx.cast(mask.value, q->dtype);
-  return attend(c.onnx, q, k, v, mask, scale).output;
+  return attend(c.onnx, q, k, v, mask, scale, c.real("dropout_p")).output;
 }
 
 // The condition of Where(condition, nonzero, 0): what a cast of it to bool comes to.
@@ -189,7 +189,8 @@ Value transformer_encoder_layer(Call& c) {
 
 }  // namespace
 
-Attention attend(onnx::Builder& b, onnx::Value* q, onnx::Value* k, onnx::Value* v, AttentionMask mask, double scale) {
+Attention attend(onnx::Builder& b, onnx::Value* q, onnx::Value* k, onnx::Value* v, AttentionMask mask, double scale,
+                 double dropout) {
   onnx::Value* scores = scaled_scores(b, q, k, scale);
   onnx::Value *weights, *zero = b.scalar(q->dtype, 0.0);
   if (mask.value && mask.value->dtype == DType::Bool) {
@@ -199,6 +200,7 @@ Attention attend(onnx::Builder& b, onnx::Value* q, onnx::Value* k, onnx::Value* 
     weights = b.softmax("Softmax", mask.value ? b.add(scores, mask.value) : scores, -1);
     if (mask.value && !mask.all_rows) weights = b.where(b.op("IsNaN", {weights}), zero, weights);
   }
+  if (dropout > 0) weights = dropped(b, weights, dropout, false);
   return {b.matmul(weights, v), weights};
 }
 

@@ -16,7 +16,8 @@ struct Attention {
 };
 
 /// softmax(q k^T * scale, masked) v over the last two dimensions. A row of the mask with nothing that takes part gives
-/// zeros, as PyTorch's does.
-Attention attend(onnx::Builder& b, onnx::Value* q, onnx::Value* k, onnx::Value* v, AttentionMask mask, double scale);
+/// zeros, as PyTorch's does. `dropout` is the probability at which a weight is 0.
+Attention attend(onnx::Builder& b, onnx::Value* q, onnx::Value* k, onnx::Value* v, AttentionMask mask, double scale,
+                 double dropout = 0);
 
 }  // namespace lithify::ops

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -336,6 +337,94 @@ Value adaptive_max_pool(Call& c) {
   return Value::tuple({out[0], out[1]});
 }
 
+// ---- back to where the maxima came from ---------------------------------------------------------------------------
+
+// Each plane of the last dimensions in one.
+onnx::Value* flat_planes(onnx::Builder& b, onnx::Value* x, size_t dims) {
+  Shape to(x->shape.begin(), x->shape.end() - static_cast<std::ptrdiff_t>(dims));
+  to.push_back(b.numel(Shape(x->shape.end() - static_cast<std::ptrdiff_t>(dims), x->shape.end())));
+  return b.reshape(x, to);
+}
+
+// `values` at the positions `at` in planes of zeros of these sizes: the last of several that go to one, or their sum.
+Value put_in_planes(Call& c, onnx::Value* values, onnx::Value* at, const std::vector<Dim>& sizes, bool sum) {
+  onnx::Builder& b = c.onnx;
+  Shape out(values->shape.begin(), values->shape.end() - static_cast<std::ptrdiff_t>(sizes.size())), planes = out;
+  planes.push_back(b.numel(sizes));
+  out.insert(out.end(), sizes.begin(), sizes.end());
+  onnx::Value* zeros = b.full(planes, b.scalar(values->dtype, 0));
+  Value filled = c.call(sum ? "aten::scatter_add" : "aten::scatter",
+                        {zeros, c.number_value(static_cast<int64_t>(planes.size()) - 1),
+                         flat_planes(b, at, sizes.size()), flat_planes(b, values, sizes.size())});
+  return b.reshape(c.as_tensor(filled), out);
+}
+
+Value max_unpool(Call& c) {
+  return put_in_planes(c, c.tensor("self"), c.tensor("indices"), c.sizes("output_size"), false);
+}
+
+Value max_pool_backward(Call& c) {
+  const Shape& shape = c.tensor("self")->shape;
+  std::vector<Dim> sizes(shape.end() - static_cast<std::ptrdiff_t>(dims_of(c)), shape.end());
+  return put_in_planes(c, c.tensor("grad_output"), c.tensor("indices"), sizes, true);
+}
+
+// ---- windows at random places ------------------------------------------------------------------------------------
+
+// [.., out, kernel]: the positions in each window of one dimension, from a random number for each plane.
+onnx::Value* fractional_positions(onnx::Builder& b, onnx::Value* sample, Dim in, int64_t out, int64_t kernel) {
+  int64_t axis = static_cast<int64_t>(sample->rank());
+  Dim room = b.sym.sub(in, b.dim(kernel));
+  onnx::Value *starts = nullptr, *last = b.symbolic(room);
+  auto whole = [&](onnx::Value* v) { return b.cast(v, DType::Int64); };
+  if (out > 1) {
+    onnx::Value* step = b.div(b.cast(last, sample->dtype), b.scalar(sample->dtype, static_cast<double>(out - 1)));
+    onnx::Value *each = b.unsqueeze(sample, {axis}), *windows = arange(b, b.dim(out));
+    starts = b.sub(whole(b.mul(b.add(b.cast(windows, sample->dtype), each), step)), whole(b.mul(each, step)));
+    starts = b.where(b.op("Equal", {windows, b.scalar_int(DType::Int64, out - 1)}), last, starts);
+  } else {
+    Shape one = sample->shape;
+    one.push_back(b.dim(out));
+    starts = b.full(one, last);
+  }
+  return b.add(b.unsqueeze(starts, {axis + 1}), arange(b, b.dim(kernel)));
+}
+
+Value fractional_max_pool(Call& c) {
+  onnx::Builder& b = c.onnx;
+  size_t dims = dims_of(c);
+  Ints kernel = spread(c.integers("kernel_size"), dims), out = spread(c.integers("output_size"), dims);
+  onnx::Value* samples = c.tensor("random_samples");
+  std::vector<onnx::Value*> both = batched(b, c.tensor("self"), dims, [&](onnx::Value* x) -> std::vector<onnx::Value*> {
+    // [batch, channels, out..., kernel...]: where each element of each window is in its plane.
+    onnx::Value* at = nullptr;
+    for (size_t i = 0; i < dims; ++i) {
+      // In two dimensions the first number is for the columns.
+      int64_t which = static_cast<int64_t>(dims == 2 ? 1 - i : i);
+      Dim in = x->shape[2 + i];
+      onnx::Value* positions = fractional_positions(b, b.select(samples, 2, b.dim(which)), in, out[i], kernel[i]);
+      Shape wide(positions->shape.begin(), positions->shape.begin() + 2);
+      wide.resize(2 + 2 * dims, b.dim(1));
+      wide[2 + i] = b.dim(out[i]);
+      wide[2 + dims + i] = b.dim(kernel[i]);
+      positions = b.reshape(positions, wide);
+      at = at ? b.add(b.mul(at, b.symbolic(in)), positions) : positions;
+    }
+    Shape pooled(x->shape.begin(), x->shape.begin() + 2), windows = pooled;
+    for (int64_t n : out) pooled.push_back(b.dim(n));
+    int64_t count = std::accumulate(out.begin(), out.end(), int64_t{1}, std::multiplies<>());
+    windows.push_back(b.dim(count));
+    windows.push_back(b.dim(std::accumulate(kernel.begin(), kernel.end(), int64_t{1}, std::multiplies<>())));
+    onnx::Value* elements =
+        b.op("GatherElements", {flat_planes(b, x, dims), flat_planes(b, at, 2 * dims)}, {{"axis", int64_t{2}}});
+    elements = b.reshape(elements, windows);
+    onnx::Value* best = b.op("ArgMax", {elements}, {{"axis", int64_t{3}}});
+    onnx::Value* from = b.op("GatherElements", {b.reshape(at, windows), best}, {{"axis", int64_t{3}}});
+    return {b.reshape(b.reduce("ReduceMax", elements, {3}, false), pooled), b.reshape(from, pooled)};
+  });
+  return Value::tuple({both[0], both[1]});
+}
+
 }  // namespace
 
 void register_pool(Registry& ops) {
@@ -349,6 +438,21 @@ void register_pool(Registry& ops) {
       std::vector<onnx::Value*> out = max_pool(c, true);
       return Value::tuple({out[0], out[1]});
     });
+    if (dims > 1) {
+      std::string stride = dims == 3 ? ", int[3] stride, int[3] padding" : "";
+      ops.add(fmt::format("aten::max_unpool{0}d(Tensor self, Tensor indices, int[{0}] output_size{1}) -> Tensor", dims,
+                          stride),
+              max_unpool);
+      ops.add(fmt::format("aten::max_pool{0}d_with_indices_backward(Tensor grad_output, Tensor self, int[{0}] "
+                          "kernel_size, int[{0}] stride, int[{0}] padding, int[{0}] dilation, bool ceil_mode, Tensor "
+                          "indices) -> Tensor",
+                          dims),
+              max_pool_backward);
+      ops.add(fmt::format("aten::fractional_max_pool{0}d(Tensor self, int[{0}] kernel_size, int[{0}] output_size, "
+                          "Tensor random_samples) -> (Tensor, Tensor)",
+                          dims),
+              fractional_max_pool);
+    }
     std::string divisor = dims == 1 ? "" : ", int? divisor_override=None";
     ops.add(fmt::format("aten::avg_pool{}d{}, bool ceil_mode=False, bool count_include_pad=True{}) -> Tensor", dims,
                         window, divisor),

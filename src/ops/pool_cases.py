@@ -1,5 +1,6 @@
 """Cases of src/ops/pool.cpp: pooling over windows, and to a given size."""
 
+import torch
 import torch.nn.functional as F
 from torch import nn
 
@@ -94,3 +95,24 @@ case(nn.AdaptiveMaxPool3d(1), x[B, 3, S, H, W])
 case(nn.LPPool1d(2.0, 3, stride=2), x[B, 3, S >= 3])
 case(nn.LPPool2d(2.0, 2), x[B, 3, H >= 2, W >= 2])
 case(nn.LPPool2d(3.0, (2, 1), stride=1, ceil_mode=True), x(0.1, 1)[B, 3, H >= 2, W], records=False)
+
+# ---- back to where the maxima came from
+aten = torch.ops.aten
+case(aten.max_unpool2d, reals[B, 3, 2, 3], i64(0, 35)[B, 3, 2, 3], [5, 7])
+case(aten.max_unpool2d, x[3, 2, 3], i64(0, 35)[3, 2, 3], [5, 7])
+case(aten.max_unpool3d, x[B, 3, 2, 3, 2], i64(0, 60)[B, 3, 2, 3, 2], [3, 4, 5], [1, 1, 1], [0, 0, 0])
+case(lambda a: F.max_unpool2d(*F.max_pool2d(a, 2, return_indices=True), 2), x[B, 3, 6, 8], trace=False)
+case(
+    lambda g, a, at: aten.max_pool2d_with_indices_backward(g, a, [3, 3], [1, 1], [0, 0], [1, 1], False, at),
+    x[B, 2, 2, 3],
+    x[B, 2, 4, 5],
+    i64(0, 20)[B, 2, 2, 3],
+    opsets=range(16, 24),
+)
+
+# ---- windows at random places
+for size in ((2, 3), (4, 1)):
+    case(lambda a, r: F.fractional_max_pool2d(a, (2, 3), size, None, True, r), x[B, 3, 9, 8], x(0.0, 1.0)[B, 3, 2])
+case(lambda a, r: F.fractional_max_pool2d(a, 2, (2, 3), None, False, r), x[B, 3, H >= 4, W >= 4], x(0.0, 1.0)[B, 3, 2])
+case(lambda a, r: F.fractional_max_pool3d(a, 2, (2, 3, 3), None, True, r), x[2, 3, 6, 8, 5], x(0.0, 1.0)[2, 3, 3])
+case(lambda a, r: F.fractional_max_pool3d(a, 2, (2, 3, 3), None, True, r), x[3, 6, 8, 5], x(0.0, 1.0)[1, 3, 3])

@@ -1,9 +1,10 @@
 // Random numbers: other ones in every run, of the same distribution as PyTorch's.
+#include "ops/random.hpp"
+
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::ops {
@@ -11,19 +12,6 @@ namespace {
 
 constexpr std::string_view options =
     "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
-
-// kind: "RandomUniform" or "RandomNormal".
-Ref random(Builder& b, std::string kind, const Shape& shape, DType t, onnx::Attributes attributes = {}) {
-  attributes.push_back({"dtype", static_cast<int64_t>(t)});
-  std::vector<int64_t> sizes;
-  for (Dim d : shape)
-    if (d.is_constant()) sizes.push_back(*d.constant());
-  if (sizes.size() == shape.size()) {
-    attributes.push_back({"shape", sizes});
-    return b.op(kind, {}, attributes);
-  }
-  return b.op(kind + "Like", {b.full(shape, b.scalar(t, 0))}, attributes);
-}
 
 Value random_like(Call& c, std::string kind) {
   Ref x = c.tensor("self");
@@ -94,12 +82,6 @@ Ref kept(Builder& b, Ref x, double p, bool features) {
   return bernoulli(b, b.full(shape, like(b, x, 1 - p)), x->dtype);
 }
 
-Ref dropped(Builder& b, Ref x, double p, bool features) {
-  if (p == 1) return b.full(x->shape, like(b, x, 0));
-  if (!features && b.opset() >= 12) return b.op("Dropout", {x, b.scalar(DType::Float, p), b.scalar(DType::Bool, 1)});
-  return b.mul(x, b.div(kept(b, x, p, features), like(b, x, 1 - p)));
-}
-
 // What is dropped goes to the value that SELU has at minus infinity; then mean and variance are as before.
 Ref alpha_dropped(Builder& b, Ref x, double p, bool features) {
   if (p == 1) return b.full(x->shape, like(b, x, 0));
@@ -148,6 +130,24 @@ void register_dropout(eval::Registry& ops) {
 }
 
 }  // namespace
+
+Ref random(Builder& b, std::string kind, const Shape& shape, DType t, onnx::Attributes attributes) {
+  attributes.push_back({"dtype", static_cast<int64_t>(t)});
+  std::vector<int64_t> sizes;
+  for (Dim d : shape)
+    if (d.is_constant()) sizes.push_back(*d.constant());
+  if (sizes.size() == shape.size()) {
+    attributes.push_back({"shape", sizes});
+    return b.op(kind, {}, attributes);
+  }
+  return b.op(kind + "Like", {b.full(shape, b.scalar(t, 0))}, attributes);
+}
+
+Ref dropped(Builder& b, Ref x, double p, bool features) {
+  if (p == 1) return b.full(x->shape, like(b, x, 0));
+  // Not ONNX's Dropout: ONNX Runtime takes it out in front of another node, even with training_mode.
+  return b.mul(x, b.div(kept(b, x, p, features), like(b, x, 1 - p)));
+}
 
 void register_random(eval::Registry& ops) {
   for (auto [name, kind] : std::initializer_list<std::pair<std::string_view, std::string>>{{"rand", "RandomUniform"},

@@ -87,6 +87,43 @@ Value im2col(Call& c) {
   return b.reshape(x, to);
 }
 
+// The patches in columns back in their places, summed where they overlap.
+Value col2im(Call& c) {
+  Builder& b = c.onnx;
+  Ref x = c.tensor("self");
+  bool batched = x->rank() == 3;
+  if (!batched) x = b.unsqueeze(x, {0});
+  std::vector<Dim> size = c.sizes("output_size");
+  std::vector<int64_t> kernel = c.integers("kernel_size"), dilation = c.integers("dilation"),
+                       padding = c.integers("padding"), stride = c.integers("stride");
+  std::optional<Dim> channels = b.sym.divide_exactly(x->shape[1], b.dim(kernel[0] * kernel[1]));
+  if (!channels) c.mismatch("the number of rows is no multiple of the size of the kernel");
+  // Where each element goes in the padded image: [kernel, kernel, steps, steps].
+  Ref at = nullptr;
+  Shape whole, columns{x->shape[0], *channels};
+  for (size_t i = 0; i < 2; ++i) {
+    Dim room = b.sym.add(size[i], b.dim(2 * padding[i]));
+    Dim span = b.sym.sub(room, b.dim(dilation[i] * (kernel[i] - 1) + 1));
+    Dim n = b.sym.add(b.sym.floor_div(span, b.dim(stride[i])), b.dim(1));
+    Shape within(4, b.dim(1)), along(4, b.dim(1));
+    within[i] = b.dim(kernel[i]);
+    along[2 + i] = n;
+    Ref place = b.add(b.reshape(b.mul(arange(b, within[i]), b.scalar_int(DType::Int64, dilation[i])), within),
+                      b.reshape(b.mul(arange(b, n), b.scalar_int(DType::Int64, stride[i])), along));
+    at = at ? b.add(b.mul(at, b.symbolic(room)), place) : place;
+    whole.push_back(room);
+  }
+  columns.push_back(b.numel(at->shape));
+  Ref zeros = b.full({columns[0], columns[1], b.numel(whole)}, like(b, x, 0));
+  at = b.expand(b.reshape(at, {columns[2]}), columns);
+  Ref sums = c.as_tensor(c.call("aten::scatter_add", {zeros, c.number_value(2), at, b.reshape(x, columns)}));
+  Ref out = b.reshape(sums, {columns[0], columns[1], whole[0], whole[1]});
+  for (size_t i = 0; i < 2; ++i)
+    if (padding[i] != 0)
+      out = b.slice(out, static_cast<int64_t>(2 + i), b.dim(padding[i]), b.sym.add(size[i], b.dim(padding[i])));
+  return batched ? out : b.squeeze(out, {0});
+}
+
 }  // namespace
 
 void register_vision(eval::Registry& ops) {
@@ -98,6 +135,10 @@ void register_vision(eval::Registry& ops) {
   ops.add("aten::affine_grid_generator(Tensor theta, int[] size, bool align_corners) -> Tensor", affine_grid);
   ops.add("aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
           im2col);
+  ops.add(
+      "aten::col2im(Tensor self, int[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] "
+      "stride) -> Tensor",
+      col2im);
 }
 
 }  // namespace lithify::ops

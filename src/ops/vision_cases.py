@@ -25,3 +25,8 @@ for corners in (False, True):
 case(F.unfold, x[B, 3, H >= 3, W >= 3], 3)
 case(F.unfold, x[B, 3, H >= 5, W >= 5], (3, 2), dilation=2, padding=(1, 0), stride=(2, 1))
 case(F.unfold, x[3, 6, 5], 2, padding=1)
+from_16 = range(16, 24)
+case(F.fold, x[B, 12, 6], (3, 4), 2, opsets=from_16)
+case(F.fold, x[B, 18, 10], (7, 6), (3, 2), dilation=2, padding=(1, 0), stride=(1, 2), opsets=from_16)
+case(F.fold, x[8, 12], (5, 4), 2, stride=1, opsets=from_16)
+case(lambda a: F.fold(F.unfold(a, 2), a.shape[2:], 2), x[B, 3, H >= 2, W >= 2], opsets=from_16)
