@@ -121,11 +121,25 @@ Values slice(const Old& o) {
     if (std::find(plain_axes.begin(), plain_axes.end(), axes[i]) != plain_axes.end()) continue;
     const auto axis = static_cast<size_t>(axes[i]);
     const Dim size = from[axis], zero = b.dim(0), last = sym.sub(size, b.dim(1));
-    Dim start = starts[i];
-    if (start.upper() && *start.upper() < 0)
+    Dim start = starts[i], count = o.out().shape[axis];
+    // A bound that may turn out negative counts from the end then, and one beyond it stands for it.
+    auto inside = [&](Dim d) {
+      return d.is_constant() || d.upper().value_or(0) < 0 ||
+             (d.lower().value_or(-1) >= 0 && sym.sub(size, d).lower().value_or(-1) >= 0);
+    };
+    auto position = [&](Dim d) {
+      const Dim ends = sym.max(b.dim(-1), sym.min(d, zero));
+      return sym.min(sym.max(sym.sub(d, sym.mul(size, ends)), zero), size);
+    };
+    if (!inside(start) || !inside(ends[i])) {
+      if (steps[i] < 0) o.refuse();
+      start = position(start);
+      count = sym.ceil_div(sym.max(sym.sub(position(ends[i]), start), zero), b.dim(steps[i]));
+    } else if (start.upper() && *start.upper() < 0) {
       start = start.is(std::numeric_limits<int64_t>::min()) ? zero : sym.max(sym.add(size, start), zero);
+    }
     if (starts[i].is_constant()) start = sym.min(start, steps[i] > 0 ? size : last);
-    x = b.gather(x, counted(b, start, steps[i], o.out().shape[axis]), axes[i]);
+    x = b.gather(x, counted(b, start, steps[i], count), axes[i]);
   }
   return {x};
 }
@@ -272,7 +286,7 @@ Values pad(const Old& o) {
     if (fill) attributes.push_back({"value", static_cast<float>(fill->constant->reals()[0])});
     return {b.op("Pad", {x}, attributes)};
   }
-  if (!fill) fill = b.scalar_int(x->dtype, 0);
+  fill = fill ? b.cast(fill, x->dtype) : b.scalar_int(x->dtype, 0);
   for (size_t axis = 0; axis < rank; ++axis) {
     const Dim zero_size = b.dim(0);
     Dim before = pads[axis], behind = pads[rank + axis];
@@ -328,10 +342,13 @@ Values clip(const Old& o) {
     plain = static_cast<double>(static_cast<float>(bound)) == bound;
     attributes.push_back({names[i - 1], static_cast<float>(bound)});
   }
+  // Bounds in the wrong order are no mistake to PyTorch, but to runtimes.
+  if (plain && attributes.size() == 2)
+    plain = std::get<float>(attributes[0].data) <= std::get<float>(attributes[1].data);
   std::reverse(attributes.begin(), attributes.end());
   if (plain) return {b.op("Clip", {x}, attributes)};
-  if (o.in(1)) x = b.op("Max", {x, o.in(1)});
-  if (o.in(2)) x = b.op("Min", {x, o.in(2)});
+  if (o.in(1)) x = b.op("Max", {x, b.cast(o.in(1), x->dtype)});
+  if (o.in(2)) x = b.op("Min", {x, b.cast(o.in(2), x->dtype)});
   return {x};
 }
 
@@ -526,7 +543,7 @@ Values resize(const Old& o) {
   if (scales && !scales->constant) o.refuse();
   const std::string transform = o.text("coordinate_transformation_mode", "half_pixel");
   if (transform != "half_pixel" && transform != "asymmetric" && transform != "align_corners") o.refuse();
-  // Whole numbers of copies are what the operator of that time gives.
+  // Whole numbers of copies are what the operator of that time gives; runtimes do not have it for float64.
   std::vector<float> copies;
   for (size_t i = 0; i < x->rank(); ++i) {
     const auto n = b.sym.divide_exactly(o.out().shape[i], x->shape[i]);
@@ -536,7 +553,8 @@ Values resize(const Old& o) {
     if (n && n->is_constant() && scale == static_cast<double>(*n->constant()))
       copies.push_back(static_cast<float>(scale));
   }
-  if (copies.size() == x->rank() && transform == "asymmetric" && o.text("mode", "") == "nearest")
+  if (copies.size() == x->rank() && x->dtype != DType::Double && transform == "asymmetric" &&
+      o.text("mode", "") == "nearest")
     return {b.op(b.opset() >= 10 ? "Resize" : "Upsample", {x, b.floats(copies)}, {{"mode", std::string("nearest")}})};
   const DType type = x->dtype;
   if (type != DType::Double) x = b.cast(x, DType::Float);

@@ -301,9 +301,9 @@ void slice_of_split(Builder& b, const Uses&, Node& n) {
     if (result != n.outputs[0]->shape) return;
     int64_t i = n.inputs[1]->constant->integers()[0];
     if (i < 0) i += *count;
-    return become(
-        n, "Slice",
-        {x, b.ints({i * length}), b.ints({(i + 1) * length}), b.ints({static_cast<int64_t>(axis)}), b.ints({1})});
+    const Axes at_axis{static_cast<int64_t>(axis)}, start{i * length}, end{(i + 1) * length};
+    if (b.opset() < 10) return become(n, "Slice", {x}, {{"axes", at_axis}, {"ends", end}, {"starts", start}});
+    return become(n, "Slice", {x, b.ints(start), b.ints(end), b.ints(at_axis), b.ints({1})});
   }
 }
 
