@@ -15,6 +15,7 @@ UNBOUNDED = 2**31 - 1
 # The numbers of TensorProto.DataType, for the types that PyTorch has.
 NUMBERS = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10}
 NUMBERS |= {"double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}
+REAL = {NUMBERS[name] for name in ("float", "float16", "double", "bfloat16")}
 
 
 def numbers(types: list[str]) -> set[int]:
@@ -22,11 +23,11 @@ def numbers(types: list[str]) -> set[int]:
     return {NUMBERS[n] for n in names if n in NUMBERS}
 
 
-def mask_of(variable: str, parameters: list) -> int:
+def mask_of(variables: set[str], parameters: list) -> int:
     """Bit i: parameter i has the type; a variadic one stands for all that follow."""
     mask = 0
     for i, p in enumerate(parameters):
-        if p.type_str == variable:
+        if p.type_str in variables:
             mask |= 1 << i
             if p.option == onnx.defs.OpSchema.FormalParameterOption.Variadic:
                 mask |= (1 << 64) - (1 << i)
@@ -58,7 +59,11 @@ def row(name: str, opset: int, kernels: list) -> tuple[int, int, int] | None:
     if not matching or len(allowed) < 2:
         return None
     bits = sum(1 << n for n in taken)
-    return bits, mask_of(variable, list(schema.inputs)), mask_of(variable, list(schema.outputs))
+    # Other variables that range over the same real types go along: the statistics of BatchNormalization.
+    same = {variable}
+    if allowed <= REAL:
+        same |= {v for v, types in variables.items() if types == allowed and v in matching[0].type_constraints}
+    return bits, mask_of(same, list(schema.inputs)), mask_of(same, list(schema.outputs))
 
 
 def main() -> None:

@@ -44,10 +44,12 @@ std::optional<int64_t> result_elements(const Node& node) {
 
 bool small_enough(const Node& node, int64_t most) {
   const auto n = result_elements(node);
-  int64_t largest = 0;
+  if (!n || *n <= std::max(small, most)) return n.has_value();
+  size_t bytes = 0, largest = 0;
   for (const Value* v : node.inputs)
-    if (v) largest = std::max(largest, v->constant->numel());
-  return n && (*n <= std::max(small, most) || (*n <= medium && *n <= largest));
+    if (v) largest = std::max(largest, v->constant->nbytes());
+  for (const Value* v : node.outputs) bytes += static_cast<size_t>(numel(*numbers(v->shape))) * byte_size(v->dtype);
+  return *n <= medium && bytes <= largest;
 }
 
 // ---- views of constants -------------------------------------------------------------------------------------------

@@ -400,51 +400,68 @@ void fold_constants(Builder& b) {
   constexpr int64_t most = int64_t{1} << 20;  // elements
   Graph& graph = b.graph();
   std::unordered_map<Value*, Value*> known;
+  std::unordered_map<Value*, std::unordered_set<Value*>> sources;  // the constants that each comes from
   std::unordered_set<const Node*> folded;
   const std::vector<Node*> nodes = graph.all_nodes();
   for (Node* n : nodes) {
     Node copy = *n;
-    bool all = !copy.inputs.empty() && n->bodies().empty();
+    bool all = !copy.inputs.empty() && n->bodies().empty() && n->domain.empty();
+    std::unordered_set<Value*> from;
     for (Value*& v : copy.inputs) {
-      if (!v || v->constant) continue;
+      if (!v) continue;
+      if (v->constant) {
+        from.insert(v);
+        continue;
+      }
       auto found = known.find(v);
       all = all && found != known.end();
-      if (all) v = found->second;
+      if (!all) break;
+      from.insert(sources[v].begin(), sources[v].end());
+      v = found->second;
     }
     if (!all) continue;
     std::vector<Value*> out = fold(b, copy, most);
     if (out.empty() || !std::all_of(out.begin(), out.end(), [](Value* v) { return v->constant; })) continue;
     folded.insert(n);
-    for (size_t i = 0; i < out.size(); ++i) known[n->outputs[i]] = out[i];
+    for (size_t i = 0; i < out.size(); ++i) {
+      known[n->outputs[i]] = out[i];
+      sources[n->outputs[i]] = from;
+    }
   }
   if (folded.empty()) return;
 
-  // What the constants cost now that only folded nodes use, and what the results would cost.
-  std::unordered_set<Value*> kept, results, freed;
-  uint64_t total = 0;
-  for (Value* v : graph.initializers()) total += v->constant->nbytes();
+  // Each result costs its own bytes, and saves its share of the constants that only results are made from.
+  std::unordered_set<Value*> kept, results;
+  std::unordered_map<Value*, int64_t> sharers;
   for (Node* n : nodes)
     for (Value* v : n->inputs) {
-      if (!v) continue;
-      if (v->constant)
-        (folded.contains(n) ? freed : kept).insert(v);
-      else if (!folded.contains(n) && known.contains(v))
-        results.insert(v);
+      if (!v || folded.contains(n)) continue;
+      if (v->constant) kept.insert(v);
+      if (known.contains(v)) results.insert(v);
     }
-  uint64_t budget = std::max<uint64_t>(64 * 1024, total / 50);
-  for (Value* v : freed)
-    if (!kept.contains(v)) budget += v->constant->nbytes();
-  std::vector<Value*> ordered;
+  for (Value* v : results)
+    for (Value* c : sources[v]) ++sharers[c];
+  auto bytes = [](const Value* v) { return static_cast<int64_t>(v->constant->nbytes()); };
+  std::vector<std::pair<int64_t, Value*>> costs;
   for (Node* n : nodes)
-    for (Value* v : n->outputs)
-      if (results.contains(v)) ordered.push_back(v);
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [&](Value* x, Value* y) { return known[x]->constant->nbytes() < known[y]->constant->nbytes(); });
+    for (Value* v : n->outputs) {
+      if (!results.contains(v)) continue;
+      int64_t cost = bytes(known[v]);
+      for (Value* c : sources[v])
+        if (!kept.contains(c)) cost -= bytes(c) / sharers[c];
+      // A runtime widens a weight when it loads it: the file need not hold it so.
+      const bool widened = n->op_type == "Cast" && n->inputs[0]->constant && cost > 1024;
+      if (widened) continue;
+      costs.emplace_back(cost, v);
+    }
+  std::stable_sort(costs.begin(), costs.end(), [](auto& x, auto& y) { return x.first < y.first; });
+  int64_t total = 0;
+  for (const Value* v : graph.initializers()) total += bytes(v);
+  int64_t budget = std::max<int64_t>(64 * 1024, total / 50);
   std::unordered_map<Value*, Value*> by;
-  for (Value* v : ordered) {
-    uint64_t cost = known[v]->constant->nbytes();
+  for (auto [cost, v] : costs) {
     if (cost > budget) break;
-    budget -= cost;
+    budget -= std::max<int64_t>(cost, 0);
     by[v] = known[v];
   }
   replace_uses(graph, by);
