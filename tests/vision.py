@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from functools import cache
 from types import ModuleType
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,7 +27,8 @@ def torchvision() -> ModuleType:
     import torchvision.models
 
     if not complete:
-        package.extension._has_ops = _has_ops
+        for module in [m for name, m in sys.modules.items() if name.startswith("torchvision.") and hasattr(m, "_has_ops")]:
+            module._has_ops = _has_ops  # type: ignore[attr-defined]
 
     return package
 
@@ -65,11 +68,13 @@ def _declare() -> None:
 def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     from torchvision.ops.boxes import box_iou
 
-    overlaps = box_iou(dets, dets) > iou_threshold
+    overlaps = (box_iou(dets, dets) > iou_threshold).numpy()
+    alive = np.ones(len(dets), dtype=bool)
     kept: list[int] = []
     for i in scores.argsort(descending=True, stable=True).tolist():
-        if not any(overlaps[j, i] for j in kept):
+        if alive[i]:
             kept.append(i)
+            alive &= ~overlaps[i]
     return torch.tensor(kept, dtype=torch.int64)
 
 

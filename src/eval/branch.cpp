@@ -1,6 +1,8 @@
 // An if whose condition is known only at run time: both branches are evaluated, and what they changed is joined.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "eval/carry.hpp"
 #include "eval/evaluator.hpp"
 #include "eval/join.hpp"
@@ -13,6 +15,44 @@ namespace {
 struct Sides {
   onnx::Value* values[2] = {nullptr, nullptr};
 };
+
+/// The size that is 0 on a path (0: the condition holds, 1: it does not), where the condition says so.
+std::optional<sym::Expr> absent(const onnx::Value* condition, size_t path) {
+  const onnx::Node* node = condition->producer;
+  if (!node) return std::nullopt;
+  if (node->op_type == "Not") return absent(node->inputs[0], 1 - path);
+  auto size = [&](size_t i) -> std::optional<sym::Expr> {
+    const auto& contents = node->inputs[i]->contents;
+    return contents && contents->size() == 1 ? std::optional((*contents)[0]) : std::nullopt;
+  };
+  // n > 0 and 0 < n do not hold, n == 0 holds.
+  const bool swapped = node->op_type == "Less";
+  if (path != (node->op_type == "Equal" ? 0 : 1) ||
+      (!swapped && node->op_type != "Equal" && node->op_type != "Greater"))
+    return std::nullopt;
+  const std::optional<sym::Expr> n = size(swapped ? 1 : 0), zero = size(swapped ? 0 : 1);
+  return n && zero && zero->is(0) && n->lower().value_or(-1) >= 0 ? n : std::nullopt;
+}
+
+/// The symbol that is 0 where a size is: of n, 3 * n, and min(n, 5).
+std::optional<sym::Expr> absent_symbol(sym::Expr size) {
+  if (sym::kind(size) == sym::Kind::Symbol) return size;
+  if (sym::kind(size) == sym::Kind::Min) {
+    const auto [a, b] = sym::operands(size);
+    if (a.lower().value_or(0) > 0) return absent_symbol(b);
+    return b.lower().value_or(0) > 0 ? absent_symbol(a) : std::nullopt;
+  }
+  const std::vector<sym::Term> terms = sym::terms(size);
+  const bool multiple = sym::kind(size) == sym::Kind::Polynomial && terms.size() == 1 && terms[0].atoms.size() == 1;
+  return multiple ? absent_symbol(terms[0].atoms[0]) : std::nullopt;
+}
+
+/// A shape where a size is 0.
+onnx::Shape without(onnx::Builder& b, onnx::Shape shape, sym::Expr size) {
+  if (const std::optional<sym::Expr> symbol = absent_symbol(size))
+    for (onnx::Dim& d : shape) d = b.sym.substitute(d, *symbol, b.dim(0));
+  return shape;
+}
 
 bool is_flag(const Value& v, bool flag) { return v.is<bool>() && *v.get_if<bool>() == flag; }
 
@@ -73,6 +113,22 @@ void Evaluator::branch(const program::Stmt& s, const Value& choice, Frame& frame
   });
 
   onnx::Value* condition = as_condition(builder_, choice);
+  // What has no elements on one path may have other dimensions there: it takes those of the other path.
+  in_each([&](const Difference& d, size_t p, Sides& side) {
+    onnx::Value *mine = side.values[p], *other = side.values[1 - p];
+    const std::optional<sym::Expr> none = absent(condition, p);
+    if (!mine || !none || mine->rank() == other->rank() || !builder_.numel(without(builder_, mine->shape, *none)).is(0))
+      return;
+    const onnx::Shape shape = without(builder_, other->shape, *none);
+    if (!builder_.numel(shape).is(0) ||
+        !std::ranges::all_of(shape, [&](onnx::Dim n) { return builder_.computable(n); }))
+      return;
+    report({Code::UnsupportedControlFlow, Severity::Warning,
+            fmt::format("'{}' has {} dimensions where it has no elements, and {} elsewhere; it is exported with {}",
+                        d.name, mine->rank(), other->rank(), other->rank()),
+            program_.locate(pos_), "", ""});
+    side.values[p] = builder_.real(builder_.full(shape, builder_.scalar(mine->dtype, 0)));
+  });
   std::vector<Value> results(differences.size());
   std::vector<size_t> chosen;
   std::vector<onnx::Builder::Fact> facts;

@@ -1,6 +1,7 @@
 """Control flow that depends on the contents or the sizes of tensors: both branches, and no, one and many turns."""
 # ruff: noqa: SIM108, B905 -- branches are what is tested; TorchScript has no zip(strict=)
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -864,3 +865,25 @@ def cut(x: Tensor) -> Tensor:
 
 
 case(cut, x[B, H], trace=False)
+
+
+def rounded_up(x: Tensor) -> Tensor:
+    """Sizes rounded in floating point, as image code pads."""
+    h = int(math.ceil(float(x.size(0)) / 4.0) * 4.0)
+    w = int(float(x.size(1)) / 2.0)
+    return F.pad(x, [0, 0, 0, h - x.size(0)])[:, :w] + math.floor(float(x.size(0)) * 3.0 / 2.0)
+
+
+case(rounded_up, x[B, S], trace=False)
+
+
+def empty_of_other_rank(x: Tensor) -> Tensor:
+    y = x[x > 0]
+    n = y.size(0)
+    z = y
+    if n > 0:
+        z = y.reshape(n, 1, 1) * 2
+    return z.reshape(-1)
+
+
+case(empty_of_other_rank, x[B, 4], trace=False, also=either)

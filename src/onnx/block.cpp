@@ -72,7 +72,10 @@ const Builder::Source* Builder::source_of(Dim symbol) const {
   return nullptr;
 }
 
-void Builder::bind(Dim symbol, Value* v) { block_of(v).sources[symbol] = {v, -1}; }
+void Builder::bind(Dim symbol, Value* v) {
+  block_of(v).sources[symbol] = {v, -1};
+  v->contents = {symbol};
+}
 
 bool Builder::computable(Dim e) const {
   auto each = [&](const auto& self, Dim part) -> bool {

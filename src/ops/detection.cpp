@@ -34,10 +34,13 @@ Ref aligned_regions(Call& c, bool half_pixel) {
   if (b.opset() < 10) c.needs_opset(10);
   if (half_pixel && b.opset() < 16) c.needs_opset(16);
   auto [boxes, images] = regions(c);
+  // A scale that follows from the sizes at run time is applied to the boxes.
+  const std::optional<double> scale = known_number(c, "spatial_scale");
+  if (!scale) boxes = b.mul(boxes, c.number("spatial_scale", boxes->dtype));
   onnx::Attributes attributes{{"output_height", c.integer("pooled_height")},
                               {"output_width", c.integer("pooled_width")},
                               {"sampling_ratio", std::max<int64_t>(c.integer("sampling_ratio"), 0)},
-                              {"spatial_scale", c.f32("spatial_scale")}};
+                              {"spatial_scale", static_cast<float>(scale.value_or(1))}};
   if (b.opset() >= 16)
     attributes.push_back(
         {"coordinate_transformation_mode", std::string(half_pixel ? "half_pixel" : "output_half_pixel")});

@@ -168,6 +168,30 @@ void register_arithmetic(Registry& ops) {
   }
 }
 
+// A real number that is a size over a constant, as code has it that rounds sizes: float(n) / 32. Floating point holds
+// it as far as its rounding goes.
+struct Quotient {
+  Dim over;
+  int64_t under;
+};
+
+std::optional<Quotient> quotient(Call& c, const onnx::Value* v) {
+  if (v->contents && v->contents->size() == 1) return Quotient{v->contents->front(), 1};
+  const onnx::Node* node = v->producer;
+  if (!node) return std::nullopt;
+  if (node->op_type == "Cast" && is_float(v->dtype)) return quotient(c, node->inputs[0]);
+  if (node->op_type != "Mul" && node->op_type != "Div") return std::nullopt;
+  const onnx::Value *x = node->inputs[0], *factor = node->inputs[1];
+  if (x->is_constant() && node->op_type == "Mul") std::swap(x, factor);
+  if (!factor->is_constant() || factor->constant->numel() != 1) return std::nullopt;
+  const double number = factor->constant->reals()[0];
+  const std::optional<Quotient> q = quotient(c, x);
+  if (!q || number < 1 || number > 1 << 20 || number != std::floor(number) || q->under > 1 << 20) return std::nullopt;
+  const auto whole = static_cast<int64_t>(number);
+  if (node->op_type == "Div") return Quotient{q->over, q->under * whole};
+  return Quotient{c.sym.mul(q->over, c.sym.constant(whole)), q->under};
+}
+
 // Real functions of one number: name, and the function.
 struct RealFunction {
   std::string_view name;
@@ -194,6 +218,11 @@ void register_functions(Registry& ops) {
         if (row.to_int) return c.sym.constant(static_cast<int64_t>(r));
         return r;
       }
+      if (row.to_int)
+        if (auto q = quotient(c, c.as_tensor(a))) {
+          const Dim under = c.sym.constant(q->under);
+          return name == "aten::ceil" ? c.sym.ceil_div(q->over, under) : c.sym.floor_div(q->over, under);
+        }
       Value result = c.call(name, {as_run_time(c, a)});
       result.tensor()->is_number = true;
       if (row.to_int) return c.onnx.symbol_of(c.onnx.cast(result.tensor()->read(c.onnx), DType::Int64), "n");
@@ -255,6 +284,8 @@ Value to_int(Call& c, const Value& v) {
   onnx::Value* t = c.as_tensor(v);
   if (t->contents && t->contents->size() == 1) return t->contents->front();
   if (t->constant && t->constant->numel() == 1) return c.sym.constant(static_cast<int64_t>(t->constant->reals()[0]));
+  if (auto q = quotient(c, t); q && q->over.lower().value_or(-1) >= 0)
+    return c.sym.floor_div(q->over, c.sym.constant(q->under));
   return c.onnx.symbol_of(c.onnx.cast(t, DType::Int64), "n");
 }
 

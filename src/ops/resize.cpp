@@ -32,9 +32,18 @@ onnx::Attributes attributes_of(const Method& m) {
   return a;
 }
 
-onnx::Value* resize(Call& c, onnx::Value* x, const std::vector<Dim>& sizes,
-                    const std::vector<std::optional<double>>& scales, const Method& m) {
+// PyTorch raises where a size is not positive; so one that only the data tells is.
+Dim positive(onnx::Builder& b, Dim size) {
+  if (sym::kind(size) != sym::Kind::Symbol || size.lower().value_or(0) >= 1) return size;
+  Dim out = b.sym.symbol({.name = "resized"});
+  b.bind(out, b.real(b.symbolic(size)));
+  return out;
+}
+
+onnx::Value* resize(Call& c, onnx::Value* x, std::vector<Dim> sizes, const std::vector<std::optional<double>>& scales,
+                    const Method& m) {
   onnx::Builder& b = c.onnx;
+  for (Dim& size : sizes) size = positive(b, size);
   if (m.antialias && c.opset() < 18) c.needs_opset(18);
   size_t dims = sizes.size(), lead = x->rank() - dims;
   bool by_scale = !scales.empty();
@@ -71,7 +80,7 @@ Dim scaled_size(Call& c, Dim size, double scale) {
   }
   onnx::Value* product =
       c.onnx.mul(c.onnx.cast(c.onnx.symbolic(size), DType::Double), c.onnx.scalar(DType::Double, scale));
-  return c.onnx.symbol_of(c.onnx.cast(c.onnx.op("Floor", {product}), DType::Int64), "resized", 0);
+  return c.onnx.symbol_of(c.onnx.cast(c.onnx.op("Floor", {product}), DType::Int64), "resized", 1);
 }
 
 // upsample_x(self, output_size, [align_corners,] scales...)
