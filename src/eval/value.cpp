@@ -156,8 +156,14 @@ bool Dict::erase(const Value& key) {
 }
 
 Value* Object::attribute(std::string_view name) {
-  for (auto& [n, v] : attributes)
-    if (n == name) return &v;
+  // From there to both sides, for the thousands of layers of a long module.
+  const size_t count = attributes.size(), middle = std::min(last_found, count);
+  for (size_t i = 0; i <= count; ++i)
+    for (size_t at : {middle + i, middle - i})
+      if (at < count && attributes[at].first == name) {
+        last_found = at;
+        return &attributes[at].second;
+      }
   return nullptr;
 }
 

@@ -203,6 +203,7 @@ struct Object {
   std::vector<std::pair<std::string, Value>> attributes;
   Value* attribute(std::string_view name);
   void set(std::string_view name, Value value);
+  size_t last_found = 0;  ///< among the attributes: the next that is asked for is often its neighbour
 };
 
 /// Whether two values are equal as Python's == has it, where that is known at export. Tensors: by identity.

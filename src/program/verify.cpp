@@ -149,10 +149,12 @@ class Verifier {
     if (e.kind != Expr::Kind::Attribute) return nullptr;
     const Class* object = class_of(e.items[0]);
     if (!object) return nullptr;
-    for (const auto& [name, type] : object->attributes) {
-      if (name == e.name) return class_named(type.name);
-    }
-    return nullptr;
+    // A module may have thousands of layers, each of which is looked up.
+    const auto [index, is_new] = attributes_.try_emplace(object);
+    if (is_new)
+      for (const auto& [name, type] : object->attributes) index->second.emplace(name, &type);
+    const auto found = index->second.find(e.name);
+    return found == index->second.end() ? nullptr : class_named(found->second->name);
   }
 
   void expression(const Expr& e) {
@@ -250,6 +252,7 @@ class Verifier {
   const Function& function_;
   std::unordered_map<std::string_view, const Class*> locals_;
   std::vector<std::string_view> set_order_;
+  mutable std::unordered_map<const Class*, std::unordered_map<std::string_view, const Type*>> attributes_;
   int depth_ = 0;
 };
 
