@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
 SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 
-.PHONY: build demo test unit test-asan test-tsan test-all test-python test-ops package bench format lint clean setup asan
+.PHONY: build demo test unit test-asan test-tsan test-all test-python test-ops package docs bench format lint clean setup asan
 
 build: setup  ## build/lithify, build/liblithify.a and .so, and the Python package in python/
 	@grep -qs LITHIFY_PYTHON:BOOL=ON build/CMakeCache.txt || \
@@ -47,6 +47,9 @@ test-python: build  ## operator cases, whole models, the command line, the layou
 
 test-ops: build  ## PyTorch's own operator database, whole: takes an hour
 	$(PYTHON) -m tests.opinfo --dtypes float32,int64,bool --jobs $(JOBS) --out docs/opinfo.md
+
+docs: build  ## docs/operators.md, from the rules themselves
+	build/lithify ops --markdown > docs/operators.md
 
 bench: build  ## time and memory against torch.onnx.export
 	$(PYTHON) bench/run.py

@@ -201,6 +201,8 @@ def test_bad_calls(lib: ctypes.CDLL, options: int, tmp_path: Path) -> None:
 
     for opset in (-1, 0, 8, 27, 2**31 - 1):
         answers(ARGUMENT, "lithify_options_set_opset", options, opset)
+    for runtime in (None, b"", b"ort-7", b"x" * 4096):
+        answers(ARGUMENT, "lithify_options_set_target", options, runtime)
     for when in (-1, 3, 2**31 - 1):
         answers(ARGUMENT, "lithify_options_set_external_data", options, when)
     for text in (None, b""):

@@ -55,6 +55,9 @@ def test_latest_and_targets(model: Path, tmp_path: Path) -> None:
     assert opset_of(model, out, "--opset", "latest") == 26
     assert opset_of(model, out, "--target", "ort-1.17") == 20
     assert opset_of(model, out, "--target", "ort-0.3") == 9
+    assert opset_of(model, out, "--target", "ort-1.17.3") == 20
+    assert opset_of(model, out, "--target", "ort-1.25") == 21, "of 1.20, the last before it that is known"
+    assert opset_of(model, out, "--target", "ort-2.0") == 26
     installed = ".".join(onnxruntime.__version__.split(".")[:2])
     if installed == "1.31":  # the release of the table that is at hand
         assert opset_of(model, out, "--target", f"ort-{installed}") == 26
@@ -62,8 +65,9 @@ def test_latest_and_targets(model: Path, tmp_path: Path) -> None:
 
 
 def test_unknown_target_names_the_table(model: Path, tmp_path: Path) -> None:
-    done = run("export", model, "-o", tmp_path / "x.onnx", "--target", "ort-7")
-    assert done.returncode == 1 and "ort-1.17" in done.stderr
+    for name in ("ort-7", "ort-0.2", "ort-1.17x", "1.17", "ort--1.2"):
+        done = run("export", model, "-o", tmp_path / "x.onnx", "--target", name)
+        assert done.returncode == 1 and "ort-1.17" in done.stderr, name
     both = run("export", model, "-o", tmp_path / "x.onnx", "--target", "ort-1.17", "--opset", 18)
     assert both.returncode == 1
 

@@ -88,7 +88,8 @@ struct Runtime {
 /// The runtimes that are known, oldest first.
 LITHIFY_API const std::vector<Runtime>& runtimes();
 
-/// The opset to write for a runtime: its newest, as far as it can be written. Throws ExportError for an unknown name.
+/// The opset to write for a runtime: its newest, as far as it can be written. A release that is not among those known
+/// gets the opset of the one before it, which it loads too. Throws ExportError for another name.
 LITHIFY_API int opset_for(const std::string& runtime);
 
 /// One call of a custom operator, as its plug-in sees it: the arguments by their names in the schema, and a way to

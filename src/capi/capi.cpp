@@ -1,5 +1,4 @@
 // The C ABI over the C++ API: checks what comes in, and turns every exception into a status.
-#include <algorithm>
 #include <new>
 #include <string_view>
 
@@ -184,9 +183,13 @@ lithify_status lithify_options_set_opset(lithify_options* options, int opset) {
 }
 
 lithify_status lithify_options_set_target(lithify_options* options, const char* runtime) {
-  const auto& known = lithify::runtimes();
-  bool valid = is_text(runtime) && std::any_of(known.begin(), known.end(), [&](auto& r) { return r.name == runtime; });
-  return set(options, valid, [&](ExportOptions& o) { o.opset = lithify::opset_for(runtime); });
+  int opset = 0;
+  try {
+    if (is_text(runtime)) opset = lithify::opset_for(runtime);
+  } catch (const std::exception&) {
+    // There is no such runtime.
+  }
+  return set(options, opset > 0, [&](ExportOptions& o) { o.opset = opset; });
 }
 
 lithify_status lithify_options_add_input(lithify_options* options, const char* spec) {
