@@ -277,7 +277,7 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
                  Severity::Error,
                  fmt::format("there is no rule for the operator {}", base),
                  {},
-                 "see `lithify ops` for what is supported",
+                 "see `lithify ops` for what is supported; --custom-ops FILE says what another operator becomes",
                  std::string(base)});
   if (std::any_of(positional.begin(), positional.end(), [](const Value& v) { return v.is_open_list(); }))
     return apply_to_open(base, positional, keywords);
