@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 import torch
 
-from tests.driver import LITHIFY, Session, compare
+from tests.driver import LITHIFY, Session, compare, export
 
 
 class Norm(torch.nn.Module):
@@ -23,6 +23,18 @@ class Norm(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.gelu(self.norm(x))
+
+
+class Rms(torch.nn.Module):
+    """Spelled out, as models do; one node from opset 23 on."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.axis = axis
+        self.weight = torch.nn.Parameter(torch.randn(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(self.axis, keepdim=True) + 1e-3))
 
 
 class Xor(torch.nn.Module):
@@ -86,6 +98,17 @@ def test_every_opset_loads_and_is_right(model: Path, tmp_path: Path) -> None:
         assert opset_of(model, out, "--opset", str(opset)) == opset
         onnx.checker.check_model(str(out), full_check=True)
         compare(Session(out).run(x), [expected.detach()])
+
+
+@pytest.mark.parametrize(("axis", "opset", "fused"), [(-1, 22, False), (-1, 23, True), (-1, 26, True), (0, 23, False)])
+def test_norm_that_is_spelled_out(axis: int, opset: int, fused: bool, tmp_path: Path) -> None:
+    x, module = torch.randn(6, 6), Rms(axis).eval()
+    torch.jit.trace(module, x).save(str(tmp_path / "model.pt"))
+    loaded = export(tmp_path / "model.pt", tmp_path / "model.onnx", opset=opset, dynamic={"x": {0: "batch"}})
+    assert ([n.op_type for n in loaded.graph.node] == ["RMSNormalization"]) == fused
+    for batch in (6, 1, 3):
+        part = x[:batch]
+        compare(Session(tmp_path / "model.onnx").run(part), [module(part).detach()])
 
 
 def test_check_advises(model: Path) -> None:

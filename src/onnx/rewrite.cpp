@@ -152,6 +152,42 @@ void fuse_gelu(Builder& b, const Uses& uses, Node& n) {
   }
 }
 
+// w x / sqrt(mean(x x) + epsilon) over the last axis, spelled out.
+void fuse_rms_norm(Builder& b, const Uses& uses, Node& n) {
+  if (b.opset() < 23 || n.op_type != "Mul") return;
+  for (size_t i : {0, 1}) {
+    Value* weight = n.inputs[1 - i];
+    Value *x = nullptr, *divisor = nullptr;
+    if (Node* quotient = sole(uses, n.inputs[i], "Div")) {
+      x = quotient->inputs[0];
+      divisor = quotient->inputs[1];
+    } else if (Node* product = sole(uses, n.inputs[i], "Mul")) {
+      for (size_t j : {0, 1})
+        if (Node* r = sole(uses, product->inputs[j], "Reciprocal")) {
+          x = product->inputs[1 - j];
+          divisor = r->inputs[0];
+        }
+    }
+    Node* root = sole(uses, divisor, "Sqrt");
+    Node* sum = root ? sole(uses, root->inputs[0], "Add") : nullptr;
+    if (!sum) continue;
+    const size_t last = sum->inputs[0]->constant ? 0 : 1;
+    Value* epsilon = sum->inputs[last];
+    Node* mean = sole(uses, sum->inputs[1 - last], "ReduceMean");
+    Node* square = mean ? sole(uses, mean->inputs[0], "Mul") : nullptr;
+    if (!square || square->inputs[0] != x || square->inputs[1] != x || x->dtype != DType::Float) continue;
+    Shape row = x->shape;
+    row.back() = b.dim(1);
+    const bool over_last = mean->outputs[0]->shape == row && mean->inputs.size() == 2 && mean->inputs[1]->contents &&
+                           mean->inputs[1]->contents->size() == 1 &&
+                           mean->inputs[1]->contents->front().is(static_cast<int64_t>(x->rank()) - 1);
+    if (!over_last || weight->shape != Shape{x->shape.back()}) continue;
+    if (!epsilon->constant || epsilon->constant->numel() != 1) continue;
+    return become(n, "RMSNormalization", {x, weight},
+                  {{"axis", int64_t{-1}}, {"epsilon", static_cast<float>(epsilon->constant->reals()[0])}});
+  }
+}
+
 // A product of matrices that was flattened to two dimensions and brought back: MatMul takes any number of them.
 void unflatten_gemm(Builder& b, const Uses& uses, Node& n) {
   if (n.op_type != "Reshape") return;
@@ -471,8 +507,8 @@ void fold_constants(Builder& b) {
 
 void rewrite(Builder& builder) {
   fold_constants(builder);
-  for (auto* apply :
-       {fold_batch_norm, divide, fuse_gelu, unflatten_gemm, repeat_by_gather, slice_of_split, move_apart, join_moves})
+  for (auto* apply : {fold_batch_norm, fuse_rms_norm, divide, fuse_gelu, unflatten_gemm, repeat_by_gather,
+                      slice_of_split, move_apart, join_moves})
     each_node(builder, apply);
   split_slices(builder);
 }
