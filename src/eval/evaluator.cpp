@@ -344,6 +344,7 @@ Value Evaluator::call_operator(const Expr& e, Frame& frame) {
     if (auto* f = positional.empty() ? nullptr : positional[0].get_if<Function>(); f && f->closure)
       return call_closure(*f);
   }
+  unpacked = unpacked_value_ == &e ? unpacked_names_ : 0;
   pos_ = e.pos;
   builder_.origin = static_cast<uint64_t>(static_cast<uint32_t>(e.pos.file)) << 32 | e.pos.offset;
   OperatorUse& use = operators[e.name];
@@ -532,7 +533,11 @@ void Evaluator::execute(const Stmt& s, Frame& frame) {
 void Evaluator::assign(const Stmt& s, Frame& frame) {
   std::vector<Value> values;
   if (s.unpack) {
+    auto outer = std::pair{unpacked_value_, unpacked_names_};
+    unpacked_value_ = &s.values[0];
+    unpacked_names_ = s.targets.size();
     Value all = evaluate(s.values[0], frame);
+    std::tie(unpacked_value_, unpacked_names_) = outer;
     if (all.is_poison()) {
       values.assign(s.targets.size(), Poison{});
     } else if (all.is_tensor()) {

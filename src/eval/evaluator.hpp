@@ -45,6 +45,9 @@ class Evaluator {
   /// Loops of at most this many turns, where their number is known, become as many copies of their bodies.
   int64_t most_unrolled = 128;
 
+  /// Into how many names the result of the operator that is being called is unpacked; 0 where that is not said.
+  size_t unpacked = 0;
+
   std::vector<Diagnostic> diagnostics;
   std::map<std::string, OperatorUse> operators;
   SymbolTable symbols;      ///< what the symbols of recorded formulas stand for
@@ -96,7 +99,9 @@ class Evaluator {
   onnx::Builder& builder_;
   std::shared_ptr<Object> root_;
   program::Pos pos_;
-  std::optional<DType> autocast_;  // the type that matrix products compute in
+  std::optional<DType> autocast_;                  // the type that matrix products compute in
+  const program::Expr* unpacked_value_ = nullptr;  // what the statement that is executed unpacks
+  size_t unpacked_names_ = 0;
   int depth_ = 0;
   int64_t steps_ = 0;
   std::unordered_map<const void*, std::string> paths_;  // of tensors and objects of the file

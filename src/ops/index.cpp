@@ -666,7 +666,7 @@ Value embedding_bag(Call& c) {
 OnnxValue* flipped(Builder& b, OnnxValue* x, const std::vector<int64_t>& dims) {
   std::vector<int64_t> axes;
   for (int64_t d : dims)
-    if (x->rank() > 0 && !at(x->shape, d).is(1)) axes.push_back(d);
+    if (x->rank() > 0 && !at(x->shape, d).is(1) && !at(x->shape, d).is(0)) axes.push_back(d);
   if (axes.empty()) return x;
   std::vector<int64_t> backward(axes.size(), -1), ends(axes.size(), before_the_start);
   return b.op("Slice", {x, b.ints(backward), b.ints(ends), b.ints(axes), b.ints(backward)});

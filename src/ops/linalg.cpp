@@ -324,7 +324,7 @@ Value matrix_power(Call& c) {
 Value vandermonde(Call& c) {
   Builder& b = c.onnx;
   Ref x = c.tensor("x");
-  if (x->rank() == 0) c.mismatch("a vector is needed");
+  if (x->rank() == 0) x = b.unsqueeze(x, {0});
   Dim n = c.none("N") ? x->shape.back() : c.size("N");
   DType t = is_float(x->dtype) ? x->dtype : DType::Int64;
   Ref base = b.unsqueeze(b.cast(x, t), {rank_of(x)});

@@ -335,6 +335,14 @@ Value cross_entropy_loss(Call& c) {
   return classes.result(loss);
 }
 
+// The loss of a last linear layer. The chunks that PyTorch computes it in, to save memory, are of no consequence; what
+// it keeps for the backward pass is left out.
+Value linear_cross_entropy(Call& c, int64_t reduction, const Value& smoothing) {
+  Value logits = c.call("aten::linear", {c.arg("input"), c.arg("linear_weight"), c.arg("linear_bias")});
+  return c.call("aten::cross_entropy_loss", {logits, c.arg("target"), c.arg("weight"), c.number_value(reduction),
+                                             c.arg("ignore_index"), smoothing});
+}
+
 }  // namespace
 
 void register_loss(eval::Registry& ops) {
@@ -398,6 +406,18 @@ void register_loss(eval::Registry& ops) {
                         "(Tensor output, Tensor total_weight)",
                         name),
             nll_loss_forward);
+  std::string linear = "(Tensor input, Tensor linear_weight, Tensor target, Tensor? linear_bias, Tensor? weight, ";
+  ops.add("torch_nn::_linear_cross_entropy_batch_chunked" + linear +
+              "str reduction, int ignore_index, float label_smoothing, int batch_chunk_size, str acc_policy, "
+              "ScalarType acc_dtype, bool allow_retain_graph, bool compute_input_grad, bool "
+              "compute_linear_weight_grad, bool compute_linear_bias_grad) -> (Tensor, Tensor, Tensor, Tensor)",
+          [](Call& c) {
+            int64_t reduction = c.text("reduction") == "mean" ? 1 : 2;
+            return Value::tuple({linear_cross_entropy(c, reduction, c.arg("label_smoothing")), {}, {}, {}});
+          });
+  ops.add("torch_nn::_linear_cross_entropy_batch_chunked_no_reduction" + linear +
+              "int ignore_index, int batch_chunk_size, str acc_policy, ScalarType acc_dtype) -> Tensor",
+          [](Call& c) { return linear_cross_entropy(c, 0, 0.0); });
   ops.add(
       "aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, "
       "int ignore_index=-100, float label_smoothing=0.0) -> Tensor",

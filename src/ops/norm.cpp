@@ -54,15 +54,20 @@ std::vector<int64_t> last_axes(size_t rank, size_t dims) {
 // The type that a normalization of half-precision values computes in.
 DType computed_in(DType t) { return t == DType::Half || t == DType::BFloat16 ? DType::Float : t; }
 
+// What the statistics of a batch are taken over: all but the channels.
+std::vector<int64_t> batch_axes(onnx::Value* x) {
+  std::vector<int64_t> axes{0};
+  for (size_t i = 2; i < x->rank(); ++i) axes.push_back(static_cast<int64_t>(i));
+  return axes;
+}
+
 onnx::Value* batch_norm(Call& c, onnx::Value* x, bool training, double eps) {
   onnx::Builder& b = c.onnx;
   Dim channels = x->shape[1];
   onnx::Value *weight = c.maybe_tensor("weight"), *bias = c.maybe_tensor("bias");
   onnx::Value *mean = c.maybe_tensor("running_mean"), *variance = c.maybe_tensor("running_var");
   if (training || !mean || !variance) {
-    std::vector<int64_t> axes{0};
-    for (size_t i = 2; i < x->rank(); ++i) axes.push_back(static_cast<int64_t>(i));
-    Moments m = moments(b, x, axes);
+    Moments m = moments(b, x, batch_axes(x));
     onnx::Value* out = standardized(b, x, m.mean, m.variance, eps);
     return scaled(b, out, weight ? per_channel(b, weight, x) : nullptr, bias ? per_channel(b, bias, x) : nullptr);
   }
@@ -165,8 +170,38 @@ Value cosine_similarity(Call& c) {
   return b.div(b.reduce("ReduceSum", dot, {dim}, false), b.mul(length(x), length(y)));
 }
 
-// The first of several results; the others, statistics for the backward pass, are left out.
-Value and_statistics(onnx::Value* out) { return Value::tuple({out, None{}, None{}}); }
+// A normalized tensor with what it was normalized by: the mean, and the reciprocal of the deviation, of these sizes.
+Value and_statistics(onnx::Builder& b, onnx::Value* out, const Moments& m, double eps, const Shape& shape) {
+  onnx::Value* deviation = b.op("Sqrt", {b.add(m.variance, b.scalar(m.variance->dtype, eps))});
+  return Value::tuple({out, b.reshape(m.mean, shape), b.reshape(b.op("Reciprocal", {deviation}), shape)});
+}
+
+Value native_batch_norm(Call& c, bool training) {
+  onnx::Builder& b = c.onnx;
+  onnx::Value *x = c.tensor("input"), *out = batch_norm(c, x, training, c.real("eps"));
+  if (training) return and_statistics(b, out, moments(b, x, batch_axes(x)), c.real("eps"), {x->shape[1]});
+  onnx::Value* none = b.reals(x->dtype, {0}, {});
+  return Value::tuple({out, none, none});
+}
+
+Value native_layer_norm(Call& c) {
+  onnx::Builder& b = c.onnx;
+  onnx::Value* x = c.tensor("input");
+  size_t dims = c.sizes("normalized_shape").size();
+  onnx::Value* out = layer_norm(b, x, dims, c.maybe_tensor("weight"), c.maybe_tensor("bias"), c.real("eps"));
+  Moments m = moments(b, x, last_axes(x->rank(), dims));
+  return and_statistics(b, out, m, c.real("eps"), m.mean->shape);
+}
+
+Value native_group_norm(Call& c) {
+  onnx::Builder& b = c.onnx;
+  onnx::Value* x = c.tensor("input");
+  int64_t groups = c.integer("group");
+  onnx::Value* out = group_norm(b, x, groups, c.maybe_tensor("weight"), c.maybe_tensor("bias"), c.real("eps"));
+  Shape shape{x->shape[0], b.dim(groups)}, grouped = shape;
+  grouped.push_back(b.sym.floor_div(b.numel({x->shape.begin() + 1, x->shape.end()}), b.dim(groups)));
+  return and_statistics(b, out, moments(b, b.reshape(x, grouped), {2}), c.real("eps"), shape);
+}
 
 }  // namespace
 
@@ -193,16 +228,14 @@ void register_norm(Registry& ops) {
   ops.add(
       "aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
       "Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-      [](Call& c) -> Value { return and_statistics(batch_norm(c, c.tensor("input"), false, c.real("eps"))); });
+      [](Call& c) { return native_batch_norm(c, false); });
   for (const char* schema :
        {"aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
         "running_var, "
         "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
         "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor "
         "running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"})
-    ops.add(schema, [](Call& c) -> Value {
-      return and_statistics(batch_norm(c, c.tensor("input"), c.flag("training"), c.real("eps")));
-    });
+    ops.add(schema, [](Call& c) { return native_batch_norm(c, c.flag("training")); });
   ops.add(
       "aten::layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
       "bool cudnn_enable=True) -> Tensor",
@@ -213,11 +246,7 @@ void register_norm(Registry& ops) {
   ops.add(
       "aten::native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
       "(Tensor, Tensor, Tensor)",
-      [](Call& c) -> Value {
-        onnx::Value* out = layer_norm(c.onnx, c.tensor("input"), c.sizes("normalized_shape").size(),
-                                      c.maybe_tensor("weight"), c.maybe_tensor("bias"), c.real("eps"));
-        return and_statistics(out);
-      });
+      native_layer_norm);
   ops.add(
       "aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool "
       "cudnn_enabled=True) -> Tensor",
@@ -229,10 +258,7 @@ void register_norm(Registry& ops) {
       "aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float "
       "eps) "
       "-> (Tensor, Tensor, Tensor)",
-      [](Call& c) -> Value {
-        return and_statistics(group_norm(c.onnx, c.tensor("input"), c.integer("group"), c.maybe_tensor("weight"),
-                                         c.maybe_tensor("bias"), c.real("eps")));
-      });
+      native_group_norm);
   ops.add(
       "aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "
       "use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",

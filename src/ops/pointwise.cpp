@@ -72,7 +72,7 @@ Ref log_plus_one(Builder& b, Ref x) { return b.op("Log", {b.add(x, like(b, x, 1)
 Ref exp_minus_one(Builder& b, Ref x) { return b.sub(b.op("Exp", {x}), like(b, x, 1)); }
 Ref two_to_the(Builder& b, Ref x) { return b.op("Pow", {like(b, x, 2), x}); }
 Ref one_minus_erf(Builder& b, Ref x) { return b.sub(like(b, x, 1), b.op("Erf", {x})); }
-Ref square(Builder& b, Ref x) { return b.mul(x, x); }
+Ref square(Builder& b, Ref x) { return x->dtype == DType::Bool ? b.cast(x, DType::Int64) : b.mul(x, x); }
 Ref is_infinite(Builder& b, Ref x, bool negative, bool positive) {
   if (!is_float(x->dtype)) return none_of(b, x);
   onnx::Attributes which;

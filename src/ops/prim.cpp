@@ -289,12 +289,15 @@ Value to_int(Call& c, const Value& v) {
   return c.onnx.symbol_of(c.onnx.cast(t, DType::Int64), "n");
 }
 
+// A tensor of one element as a number that is known only at run time.
+Value only_element(Call& c, onnx::Value* t) { return run_time_number(c.onnx.reshape(t, {})); }
+
 Value to_float(Call& c, const Value& v) {
   if (auto d = known_real(v)) return *d;
   if (auto* s = v.get_if<std::string>()) return std::stod(*s);
   onnx::Value* t = c.as_tensor(v);
   if (t->constant && t->constant->numel() == 1) return t->constant->reals()[0];
-  return run_time_number(is_float(t->dtype) ? t : c.onnx.cast(t, DType::Double));
+  return only_element(c, is_float(t->dtype) ? t : c.onnx.cast(t, DType::Double));
 }
 
 Value to_bool(Call& c, const Value& v) {
@@ -305,7 +308,7 @@ Value to_bool(Call& c, const Value& v) {
   }
   onnx::Value* t = c.as_tensor(v);
   if (t->constant && t->constant->numel() == 1) return t->constant->reals()[0] != 0;
-  return run_time_number(c.onnx.cast(t, DType::Bool));
+  return only_element(c, c.onnx.cast(t, DType::Bool));
 }
 
 // A number of the tensor's own kind.
@@ -476,6 +479,20 @@ std::string formatted(const std::string& pattern, const std::vector<Value>& argu
   return out;
 }
 
+// The first elements of the tensor's memory under other sizes. Elements that are added have no defined values.
+Value resize(Call& c, const Shape& to) {
+  onnx::Builder& b = c.onnx;
+  onnx::Value* x = c.tensor("self");
+  constexpr int64_t contiguous = 0;
+  if (c.maybe_integer("memory_format").value_or(contiguous) != contiguous) c.unsupported("another memory format");
+  if (!c.tensor_ref("self")->dense()) c.unsupported("of a view");
+  Dim from = b.numel(x->shape), count = b.numel(to);
+  if (c.sym.sub(from, count).lower().value_or(-1) < 0) c.unsupported("to more elements");
+  onnx::Value* flat = b.reshape(x, {from});
+  c.tensor_ref("self")->rebind(Tensor(b.reshape(count == from ? flat : b.slice(flat, 0, b.dim(0), count), to)));
+  return c.arg("self");
+}
+
 void register_strings(Registry& ops) {
   ops.add("aten::str(Any a) -> str", [](Call& c) -> Value { return shown(c.arg("a")); });
   ops.add("aten::add.str(str a, str b) -> str", [](Call& c) -> Value { return c.text("a") + c.text("b"); });
@@ -539,6 +556,10 @@ void register_strings(Registry& ops) {
     c.tensor_ref("self")->rebind(*c.tensor_ref("source"));
     return c.arg("self");
   });
+  ops.add("aten::resize_(Tensor(a!) self, int[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)",
+          [](Call& c) { return resize(c, c.sizes("size")); });
+  ops.add("aten::resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)",
+          [](Call& c) { return resize(c, c.tensor("the_template")->shape); });
   ops.add("aten::is_grad_enabled() -> bool", [](Call&) -> Value { return false; });
   for (const char* name : {"prim::is_scripting", "aten::is_scripting", "aten::_is_tracing", "aten::is_autocast_enabled",
                            "aten::is_autocast_cpu_enabled"})

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "eval/evaluator.hpp"
 #include "ops/register.hpp"
 #include "ops/slicing.hpp"
 
@@ -370,13 +371,31 @@ Value split_into(Call& c, int64_t axis, int64_t sections, bool evenly) {
   return pieces(c, axis, lengths);
 }
 
+// Positions that are known only at run time. Slice counts them from the end and clamps them as Python does.
+Value split_at_run_time(Call& c, int64_t axis, OnnxValue* positions) {
+  std::optional<int64_t> count = positions->shape[0].constant();
+  if (!count) c.unsupported("the number of positions must be known at export");
+  Builder& b = c.onnx;
+  std::vector<Value> out;
+  OnnxValue *before = b.ints({0}), *last = b.ints({to_the_end});
+  for (int64_t i = 0; i <= *count; ++i) {
+    OnnxValue* end = i < *count ? b.slice(positions, 0, b.dim(i), b.dim(i + 1)) : last;
+    out.push_back(c.view("self", [axis, before, end](Builder& b, OnnxValue* x) {
+      return b.op("Slice", {x, before, end, b.ints({axis})});
+    }));
+    before = end;
+  }
+  return Value::list(std::move(out));
+}
+
 Value tensor_split(Call& c) {
   OnnxValue* x = c.tensor("self");
   int64_t axis = c.dim("dim", x->rank());
   OnnxValue* by = c.tensor("tensor_indices_or_sections");
-  if (!by->contents) c.unsupported("the positions must be known at export");
-  if (by->rank() == 1) return split_at(c, axis, *by->contents);
-  std::optional<int64_t> sections = by->contents->front().constant();
+  if (by->rank() == 1) return by->contents ? split_at(c, axis, *by->contents) : split_at_run_time(c, axis, by);
+  std::optional<int64_t> sections = by->contents ? by->contents->front().constant() : std::nullopt;
+  // What is unpacked into some names has as many sections, whatever the number at run time is called.
+  if (!sections && c.evaluator.unpacked) sections = static_cast<int64_t>(c.evaluator.unpacked);
   if (!sections) c.unsupported("the number of sections must be known at export");
   return split_into(c, axis, *sections, false);
 }

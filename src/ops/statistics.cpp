@@ -143,28 +143,94 @@ Ref even_edges(Builder& b, const Range& r, int64_t bins) {
   return b.where(b.reals(DType::Bool, sizes, nearer), up, down);
 }
 
-Value histogram(Call& c) {
-  Builder& b = c.onnx;
-  Ref x = flat(b, c.tensor("self")), edges = nullptr;
-  if (c.schema.argument("bins")->kind == eval::SchemaArgument::Kind::Tensor) {
-    edges = c.tensor("bins");
-  } else {
-    std::vector<double> given = c.none("range") ? std::vector<double>{0, 0} : c.reals("range");
-    edges = even_edges(b, range_of(b, x, given.at(0), given.at(1)), c.integer("bins"));
-  }
+// As `range_of`, but single numbers are in the middle of a range of 1.
+Range bin_range(Builder& b, Ref x, std::optional<std::pair<double, double>> given) {
+  if (given && given->first != given->second) return {like(b, x, given->first), like(b, x, given->second)};
+  if (given) return {like(b, x, given->first - 0.5), like(b, x, given->second + 0.5)};
+  Ref least = b.reduce("ReduceMin", x, {}, false), most = b.reduce("ReduceMax", x, {}, false);
+  Ref widen = b.mul(b.cast(b.op("Equal", {least, most}), x->dtype), like(b, x, 0.5));
+  return {b.sub(least, widen), b.add(most, widen)};
+}
+
+// The bin that each element falls into, and whether there is one.
+struct Binned {
+  Ref position;
+  Ref inside;
+};
+
+Binned binned(Builder& b, Ref x, Ref edges) {
   Dim bins = b.sym.sub(edges->shape[0], b.dim(1));
   auto edge = [&](int64_t i) { return b.select(edges, 0, b.dim(i)); };
   Ref inside = within(b, x, {edge(0), edge(-1)});
   Ref below = compare(b, "GreaterOrEqual", b.unsqueeze(x, {1}), edges);
   Ref position = b.sub(b.reduce("ReduceSum", b.cast(below, DType::Int64), {1}, false), integer(b, 1));
   position = maximum(b, minimum(b, position, b.symbolic(b.sym.sub(bins, b.dim(1)))), integer(b, 0));
-  Ref weight = c.none("weight") ? like(b, x, 1) : flat(b, c.tensor("weight"));
-  Ref hist = counted(b, position, b.where(inside, weight, like(b, x, 0)), bins);
-  if (c.flag("density")) {
-    auto [later, sooner] = neighbours(b, edges, 0);
-    hist = b.div(b.div(hist, b.reduce("ReduceSum", hist, {0}, false)), b.sub(later, sooner));
+  return {position, inside};
+}
+
+// Of points of as many dimensions as there are `edges`: [n, dimensions].
+Ref histogram_of(Call& c, Ref points, const std::vector<Ref>& edges) {
+  Builder& b = c.onnx;
+  Shape shape;
+  Ref position = nullptr, inside = nullptr;
+  for (size_t i = 0; i < edges.size(); ++i) {
+    Dim bins = b.sym.sub(edges[i]->shape[0], b.dim(1));
+    Binned here = binned(b, b.select(points, 1, b.dim(static_cast<int64_t>(i))), edges[i]);
+    position = position ? b.add(b.mul(position, b.symbolic(bins)), here.position) : here.position;
+    inside = inside ? b.op("And", {inside, here.inside}) : here.inside;
+    shape.push_back(bins);
   }
-  return Value::tuple({hist, edges});
+  Ref weight = c.none("weight") ? like(b, points, 1) : flat(b, c.tensor("weight"));
+  Ref hist = b.reshape(counted(b, position, b.where(inside, weight, like(b, points, 0)), b.numel(shape)), shape);
+  if (!c.flag("density")) return hist;
+  hist = b.div(hist, b.reduce("ReduceSum", hist, {}, false));
+  for (size_t i = 0; i < edges.size(); ++i) {
+    auto [later, sooner] = neighbours(b, edges[i], 0);
+    Shape along(edges.size() - i, b.dim(1));
+    along[0] = shape[i];
+    hist = b.div(hist, b.reshape(b.sub(later, sooner), along));
+  }
+  return hist;
+}
+
+// Points of several dimensions; each has its own bins.
+Value histogramdd(Call& c) {
+  Builder& b = c.onnx;
+  Ref x = c.tensor("self");
+  if (x->rank() < 2 || !x->shape.back().is_constant()) c.unsupported("points of an unknown number of dimensions");
+  size_t dims = static_cast<size_t>(*x->shape.back().constant());
+  Shape lead(x->shape.begin(), x->shape.end() - 1);
+  Ref points = b.reshape(x, {b.numel(lead), x->shape.back()});
+  std::vector<double> range = c.none("range") ? std::vector<double>{} : c.reals("range");
+  if (!range.empty() && range.size() != 2 * dims) c.mismatch("a range for each dimension is needed");
+  std::vector<Ref> edges;
+  const eval::SchemaArgument& bins = *c.schema.argument("bins");
+  if (bins.kind == eval::SchemaArgument::Kind::Tensor) {
+    edges = c.tensors("bins");
+  } else {
+    std::vector<int64_t> counts = bins.list ? c.integers("bins") : std::vector<int64_t>(dims, c.integer("bins"));
+    for (size_t i = 0; i < counts.size(); ++i) {
+      std::optional<std::pair<double, double>> given;
+      if (!range.empty()) given = {range[2 * i], range[2 * i + 1]};
+      Ref along = b.select(points, 1, b.dim(static_cast<int64_t>(i)));
+      edges.push_back(even_edges(b, bin_range(b, along, given), counts[i]));
+    }
+  }
+  if (edges.size() != dims) c.mismatch("bins for each dimension are needed");
+  return Value::tuple({histogram_of(c, points, edges), Value::list(edges)});
+}
+
+Value histogram(Call& c) {
+  Builder& b = c.onnx;
+  Ref x = flat(b, c.tensor("self")), edges = nullptr;
+  if (c.schema.argument("bins")->kind == eval::SchemaArgument::Kind::Tensor) {
+    edges = c.tensor("bins");
+  } else {
+    std::optional<std::pair<double, double>> given;
+    if (!c.none("range")) given = {c.reals("range").at(0), c.reals("range").at(1)};
+    edges = even_edges(b, bin_range(b, x, given), c.integer("bins"));
+  }
+  return Value::tuple({histogram_of(c, b.unsqueeze(x, {1}), {edges}), edges});
 }
 
 Ref removed(Builder& b, Ref x, int64_t axis, bool keep) { return keep ? x : b.squeeze(x, {axis}); }
@@ -463,6 +529,12 @@ void register_statistics(eval::Registry& ops) {
       "aten::histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool "
       "density=False) -> (Tensor hist, Tensor bin_edges)",
       histogram);
+  for (std::string_view bins :
+       {"(Tensor self, int[] bins", ".int_bins(Tensor self, int bins", ".TensorList_bins(Tensor self, Tensor[] bins"})
+    ops.add(fmt::format("aten::histogramdd{}, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor "
+                        "hist, Tensor[] bin_edges)",
+                        bins),
+            histogramdd);
   ops.add("aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", mode);
 
   for (bool without_nan : {false, true})
