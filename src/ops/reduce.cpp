@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "ops/elementwise.hpp"
+#include "ops/factor.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::ops {
@@ -242,12 +243,29 @@ Value linalg_vector_norm(Call& c) {
   return vector_norm(c.onnx, x, c.real("ord"), axes_of(c, x), keepdim(c));
 }
 
+// What is made of the singular values of the matrices in two dimensions.
+Value singular_norm(Call& c, Ref x, const Axes& axes, std::string_view reduction) {
+  Builder& b = c.onnx;
+  if (axes.size() != 2) c.mismatch("a matrix is needed");
+  std::vector<int64_t> perm;
+  for (int64_t i = 0; i < static_cast<int64_t>(x->rank()); ++i)
+    if (i != axes[0] && i != axes[1]) perm.push_back(i);
+  perm.insert(perm.end(), axes.begin(), axes.end());
+  Ref values = singular(c, b.transpose(x, perm)).values;
+  Ref out = b.cast(b.reduce(reduction, values, {static_cast<int64_t>(values->rank()) - 1}, false), x->dtype);
+  if (!keepdim(c)) return out;
+  Axes sorted = axes;
+  std::sort(sorted.begin(), sorted.end());
+  return b.unsqueeze(out, sorted);
+}
+
 Value linalg_matrix_norm(Call& c, Ref x, const Axes& axes) {
   Builder& b = c.onnx;
   double p = c.real("ord");
   // The largest or smallest sum of a column (1) or of a row (inf).
   bool columns = std::abs(p) == 1;
-  if (!columns && !std::isinf(p)) c.unsupported("a norm that needs singular values");
+  if (std::abs(p) == 2) return singular_norm(c, x, axes, p > 0 ? "ReduceMax" : "ReduceMin");
+  if (!columns && !std::isinf(p)) c.mismatch(fmt::format("there is no norm of order {}", p));
   Ref sums = b.reduce("ReduceL1", x, {axes[columns ? 0 : 1]}, true);
   return b.reduce(p > 0 ? "ReduceMax" : "ReduceMin", sums, axes, keepdim(c));
 }
@@ -262,8 +280,8 @@ Value linalg_norm(Call& c) {
 }
 
 Value frobenius_norm(Call& c) {
-  if (c.schema.argument("ord") && c.text("ord") != "fro") c.unsupported("a norm that needs singular values");
   Ref x = norm_operand(c);
+  if (c.schema.argument("ord") && c.text("ord") == "nuc") return singular_norm(c, x, axes_of(c, x), "ReduceSum");
   return vector_norm(c.onnx, x, 2, axes_of(c, x), keepdim(c));
 }
 

@@ -9,6 +9,7 @@ void register_all(eval::Registry& ops) {
   register_convert(ops);
   register_creation(ops);
   register_detection(ops);
+  register_factor(ops);
   register_fft(ops);
   register_index(ops);
   register_join(ops);

@@ -17,6 +17,7 @@ void register_conv(eval::Registry& ops);
 void register_convert(eval::Registry& ops);
 void register_creation(eval::Registry& ops);
 void register_detection(eval::Registry& ops);
+void register_factor(eval::Registry& ops);
 void register_fft(eval::Registry& ops);
 void register_index(eval::Registry& ops);
 void register_join(eval::Registry& ops);

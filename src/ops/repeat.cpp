@@ -4,7 +4,7 @@
 
 namespace lithify::ops {
 
-std::vector<Ref> repeat(Builder& b, std::optional<int64_t> most, std::vector<Ref> start,
+std::vector<Ref> repeat(Builder& b, Ref most, std::vector<Ref> start,
                         const std::function<Step(const std::vector<Ref>&)>& step) {
   std::shared_ptr<onnx::Graph> body = b.new_body(Builder::Body::Loop);
   std::vector<Builder::Fact> facts;
@@ -20,7 +20,7 @@ std::vector<Ref> repeat(Builder& b, std::optional<int64_t> most, std::vector<Ref
   after.carried.insert(after.carried.begin(), after.again ? after.again : always);
   b.body_outputs(after.carried);
   b.leave();
-  onnx::Inputs inputs{most ? b.scalar_int(DType::Int64, *most) : nullptr, b.scalar(DType::Bool, 1)};
+  onnx::Inputs inputs{most, b.scalar(DType::Bool, 1)};
   inputs.insert(inputs.end(), start.begin(), start.end());
   return b.control("Loop", inputs, {{"body", body}}, facts);
 }

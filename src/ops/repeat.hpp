@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "ops/elementwise.hpp"
@@ -16,8 +15,8 @@ struct Step {
   Ref again = nullptr;
 };
 
-/// A Loop of at most `most` steps on values that it carries; the first step is always taken.
-std::vector<Ref> repeat(Builder& b, std::optional<int64_t> most, std::vector<Ref> start,
+/// A Loop of at most `most` steps (a 0-d int64; nullptr for any number) on values that it carries.
+std::vector<Ref> repeat(Builder& b, Ref most, std::vector<Ref> start,
                         const std::function<Step(const std::vector<Ref>& carried)>& step);
 
 }  // namespace lithify::ops

@@ -254,7 +254,7 @@ Ref greatest_divisor(Builder& b, Ref x, Ref y) {
   Shape shape = b.broadcast(x->shape, y->shape);
   x = b.expand(abs(b, x), shape);
   y = b.expand(abs(b, y), shape);
-  return repeat(b, std::nullopt, {x, y}, [&](const std::vector<Ref>& pair) -> Step {
+  return repeat(b, nullptr, {x, y}, [&](const std::vector<Ref>& pair) -> Step {
     Ref zero = like(b, x, 0), none = b.op("Equal", {pair[1], zero});
     Ref rest = b.op("Mod", {pair[0], b.where(none, like(b, x, 1), pair[1])});
     Ref left = b.where(none, pair[0], pair[1]);
