@@ -52,8 +52,8 @@ class Outcome:
     route: str
     sample: int
     operators: list[str]  # in the captured program; empty when torch could not capture it
-    static: str = ""  # the reason of a failure
-    dynamic: str = ""
+    static: str | None = None  # the reason of a failure, empty for none; None when it was not tried
+    dynamic: str | None = None
 
     @property
     def captured(self) -> bool:
@@ -281,18 +281,30 @@ def table(outcomes: list[Outcome]) -> str:
     for tier in (1, 2):
         for dtype, route in columns:
             met = [cells[n, dtype, route] for n in known if known[n] == tier and cells[n, dtype, route]]
-            passing = [sum(all(not getattr(o, sizes) for o in group) for group in met) for sizes in SIZES]
+            passing = [_count(sum(all(not getattr(o, sizes) for o in group) for group in met), met, sizes) for sizes in SIZES]
             out.append(f"| {tier} | {dtype} | {route} | {len(met)} | {passing[0]} | {passing[1]} |")
     out += ["", "## Operators that do not", "", "| operator | tier | element type | route | samples | static | dynamic | why |"]
     out += ["|---|---|---|---|---|---|---|---|"]
     for (name, dtype, route), group in sorted(cells.items()):
         failed = [o for o in group if o.static or o.dynamic]
         if failed:
-            counts = [sum(not getattr(o, sizes) for o in group) for sizes in SIZES]
+            counts = [_count(sum(not getattr(o, sizes) for o in group), [group], sizes) for sizes in SIZES]
             why = min(((o.static or o.dynamic, o.entry) for o in failed), key=lambda w: len(w[0]))
             reason = f"{why[1]}: {why[0]}".replace("|", "\\|")
             out.append(f"| {name} | {known[name]} | {dtype} | {route} | {len(group)} | {counts[0]} | {counts[1]} | {reason} |")
     return "\n".join(out) + "\n"
+
+
+def _count(passing: int, groups: list[list[Outcome]], sizes: str) -> str:
+    return str(passing) if any(getattr(o, sizes) is not None for group in groups for o in group) else "-"
+
+
+def logged(path: Path) -> list[Outcome]:
+    return [Outcome(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def asked(o: Outcome, options: argparse.Namespace) -> bool:
+    return o.dtype in options.dtypes and o.route in options.routes and (not options.names or o.entry in options.names)
 
 
 def main() -> None:
@@ -305,9 +317,13 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path, help="write the table here")
-    parser.add_argument("--log", type=Path, help="write every outcome here, as lines of JSON")
+    parser.add_argument(
+        "--log", type=Path, help="keep every outcome here, as lines of JSON: those of other entries and types stay in the table"
+    )
     options = parser.parse_args()
-    outcomes = []
+    outcomes = [o for o in logged(options.log) if not asked(o, options)] if options.log else []
+    if options.log:
+        options.log.write_text("".join(json.dumps(asdict(o)) + "\n" for o in outcomes))
     for outcome in run(options.names, options):
         outcomes.append(outcome)
         if options.log:

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/register.hpp"
+#include "ops/window.hpp"
 
 namespace lithify::ops {
 namespace {
@@ -37,6 +38,79 @@ onnx::Value* batched(onnx::Builder& b, onnx::Value* x, size_t dims, F f) {
   return b.squeeze(f(b.unsqueeze(x, {0})), {0});
 }
 
+// ---- whole numbers, for which ONNX has no convolution --------------------------------------------------------------
+
+// Zeros between the elements of the last dimensions, so that each is `stride` from the next.
+onnx::Value* spaced(onnx::Builder& b, onnx::Value* x, const Ints& stride) {
+  for (size_t i = 0; i < stride.size(); ++i) {
+    if (stride[i] == 1) continue;
+    size_t axis = x->rank() - stride.size() + i;
+    Shape wide = x->shape;
+    Dim n = wide[axis];
+    wide[axis] = b.sym.mul(n, b.dim(stride[i]));
+    onnx::Value* apart = b.unsqueeze(x, {static_cast<int64_t>(axis) + 1});
+    std::vector<std::pair<Dim, Dim>> pads(apart->rank(), {b.dim(0), b.dim(0)});
+    pads[axis + 1].second = b.dim(stride[i] - 1);
+    x = b.reshape(b.pad(apart, pads, "constant", b.scalar(x->dtype, 0)), wide);
+    x = b.slice(x, static_cast<int64_t>(axis), b.dim(0), b.sym.sub(wide[axis], b.dim(stride[i] - 1)));
+  }
+  return x;
+}
+
+// [in, out / groups, kernel...] of a transposed convolution -> [out, in / groups, kernel...] of the plain one that it
+// is.
+onnx::Value* turned(onnx::Builder& b, onnx::Value* weight, int64_t groups) {
+  Shape split = weight->shape, out = weight->shape;
+  split[0] = b.sym.floor_div(weight->shape[0], b.dim(groups));
+  split.insert(split.begin(), b.dim(groups));
+  onnx::Value* w = b.swap_dims(b.reshape(weight, split), 1, 2);
+  out[0] = b.sym.mul(weight->shape[1], b.dim(groups));
+  out[1] = split[1];
+  w = b.reshape(w, out);
+  for (size_t i = 2; i < w->rank(); ++i)
+    if (!w->shape[i].is(1)) w = b.flip(w, static_cast<int64_t>(i));
+  return w;
+}
+
+// A product of matrices with the elements under each window.
+onnx::Value* convolve_integers(onnx::Builder& b, onnx::Value* x, onnx::Value* weight, onnx::Value* bias,
+                               const Convolution& conv, const Ints& kernel) {
+  size_t dims = kernel.size();
+  DType type = x->dtype;
+  Sliding window{kernel, conv.stride, conv.dilation};
+  std::vector<std::pair<Dim, Dim>> pads(2, {b.dim(0), b.dim(0)});
+  for (size_t i = 0; i < dims; ++i) {
+    int64_t before = conv.pads[i], after = conv.pads[dims + i];
+    if (conv.transposed) {
+      int64_t reach = conv.dilation[i] * (kernel[i] - 1);
+      before = reach - before;
+      after = reach - after + conv.output_padding[i];
+      window.stride[i] = 1;
+    }
+    pads.emplace_back(b.dim(before), b.dim(after));
+  }
+  x = b.cast(x, DType::Int64);
+  weight = b.cast(weight, DType::Int64);
+  if (conv.transposed) {
+    x = spaced(b, x, conv.stride);
+    weight = turned(b, weight, conv.groups);
+  }
+  x = windows(b, b.pad(x, pads, "constant", b.scalar(DType::Int64, 0)), window);
+  Dim groups = b.dim(conv.groups), channels = weight->shape[0];
+  Shape steps(x->shape.end() - static_cast<std::ptrdiff_t>(dims), x->shape.end());
+  Dim inner = b.numel({weight->shape.begin() + 1, weight->shape.end()});
+  Shape out{x->shape[0], channels};
+  out.insert(out.end(), steps.begin(), steps.end());
+  x = b.reshape(x, {x->shape[0], groups, inner, b.numel(steps)});
+  x = b.reshape(b.matmul(b.reshape(weight, {groups, b.sym.floor_div(channels, groups), inner}), x), out);
+  if (bias) {
+    Shape wide(dims + 1, b.dim(1));
+    wide[0] = channels;
+    x = b.add(x, b.reshape(b.cast(bias, DType::Int64), wide));
+  }
+  return b.cast(x, type);
+}
+
 onnx::Value* convolve(Call& c, onnx::Value* x, const Convolution& conv) {
   onnx::Value *weight = c.tensor("weight"), *bias = c.maybe_tensor("bias");
   size_t dims = weight->rank() - 2;
@@ -45,6 +119,12 @@ onnx::Value* convolve(Call& c, onnx::Value* x, const Convolution& conv) {
     std::optional<int64_t> k = weight->shape[i].constant();
     if (!k) c.unsupported("a kernel size that is known only at run time");
     kernel.push_back(*k);
+  }
+  if (!is_float(x->dtype) && !is_complex(x->dtype)) {
+    Convolution whole = conv;
+    for (Ints* v : {&whole.stride, &whole.dilation, &whole.output_padding}) *v = spread(*v, dims);
+    return batched(c.onnx, x, dims,
+                   [&](onnx::Value* v) { return convolve_integers(c.onnx, v, weight, bias, whole, kernel); });
   }
   onnx::Attributes attributes{
       {"dilations", spread(conv.dilation, dims)}, {"group", conv.groups}, {"kernel_shape", kernel}};

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.cases import B, H, N, S, W, case, f16, f64, x
+from tests.cases import B, H, N, S, W, case, f16, f64, i8, i32, i64, x
 
 # ---- of one to three dimensions, with and without a batch
 case(nn.Conv1d(3, 4, 3), x[B, 3, S >= 3])
@@ -73,3 +73,17 @@ case(
     x[4],
 )
 case(torch.conv_tbc, x[S >= 3, B, 4], x[3, 4, 5], x[5], 1)
+
+# ---- whole numbers
+whole = i64 | i32 | i8
+for groups in (1, 2):
+    case(
+        lambda a, w, v: F.conv1d(a, w, v, stride=2, padding=1, groups=groups),
+        whole[B, 4, S >= 2],
+        whole[6, 4 // groups, 3],
+        whole[6],
+    )
+    case(lambda a, w: F.conv2d(a, w, None, 1, (1, 0), (1, 2), groups), i64[B, 4, H >= 3, W >= 3], i64[2, 4 // groups, 3, 2])
+    case(lambda a, w, v: F.conv_transpose1d(a, w, v, 3, 1, 1, groups, 2), i64[B, 4, S], i64[4, 3, 2], i64[3 * groups])
+    case(lambda a, w: F.conv_transpose2d(a, w, None, (2, 1), (0, 2), (1, 0), groups), i64[B, 4, H, W >= 2], i64[4, 3, 3, 4])
+case(lambda a, w: F.conv3d(a, w, padding="same"), i64[3, 4, 5, 3], i64[2, 3, 2, 3, 1])

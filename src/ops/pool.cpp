@@ -8,6 +8,7 @@
 
 #include "ops/elementwise.hpp"
 #include "ops/register.hpp"
+#include "ops/window.hpp"
 
 namespace lithify::ops {
 namespace {
@@ -189,14 +190,21 @@ Value avg_pool(Call& c) {
     for (int64_t k : w.kernel) volume *= static_cast<double>(k);
     bool pads = std::any_of(w.padding.begin(), w.padding.end(), [](int64_t p) { return p != 0; });
     if (w.ceil) w.ceil = ceil_matters(b, x, w);
-    if (!divisor && !w.ceil) return {average(x, w, include && pads)};
+    bool whole_numbers = !is_float(x->dtype);
+    if (!divisor && !w.ceil && !whole_numbers) return {average(x, w, include && pads)};
     // Sums over whole windows of zero-padded elements, divided by what PyTorch counts in each.
     std::vector<Dim> end = w.ceil ? missing_at_end(b, x, w) : std::vector<Dim>(dims, b.dim(0));
     auto sums = [&](onnx::Value* v, const Ints& begin, std::vector<Dim> ends) {
+      v = padded(b, v, begin, ends, 0);
+      if (whole_numbers) {
+        Ints axes(dims);
+        std::iota(axes.begin(), axes.end(), 2);
+        return b.reduce("ReduceSum", windows(b, v, {w.kernel, w.stride, w.dilation}), axes, false);
+      }
       Window whole = w;
       whole.padding.assign(dims, 0);
       whole.ceil = false;
-      return b.mul(average(padded(b, v, begin, ends, 0), whole, false), b.scalar(v->dtype, volume));
+      return b.mul(average(v, whole, false), b.scalar(v->dtype, volume));
     };
     std::vector<Dim> both = end;
     for (size_t i = 0; i < dims; ++i) both[i] = b.sym.add(both[i], b.dim(w.padding[i]));

@@ -116,3 +116,9 @@ for size in ((2, 3), (4, 1)):
 case(lambda a, r: F.fractional_max_pool2d(a, 2, (2, 3), None, False, r), x[B, 3, H >= 4, W >= 4], x(0.0, 1.0)[B, 3, 2])
 case(lambda a, r: F.fractional_max_pool3d(a, 2, (2, 3, 3), None, True, r), x[2, 3, 6, 8, 5], x(0.0, 1.0)[2, 3, 3])
 case(lambda a, r: F.fractional_max_pool3d(a, 2, (2, 3, 3), None, True, r), x[3, 6, 8, 5], x(0.0, 1.0)[1, 3, 3])
+
+# ---- averages of whole numbers
+case(nn.AvgPool1d(3, stride=2, padding=1), (i64 | i32)[B, 3, S >= 2])
+case(nn.AvgPool2d(2, ceil_mode=True, padding=1, count_include_pad=False), i64[B, 3, 5, 4])
+case(nn.AvgPool2d((3, 2), stride=1, divisor_override=4), i64[B, 3, H >= 3, W >= 2])
+case(nn.AvgPool3d(2), i64[3, 4, 4, 4])

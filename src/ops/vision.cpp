@@ -3,6 +3,7 @@
 
 #include "ops/elementwise.hpp"
 #include "ops/register.hpp"
+#include "ops/window.hpp"
 
 namespace lithify::ops {
 namespace {
@@ -69,20 +70,9 @@ Value im2col(Call& c) {
   for (int64_t p : padding) pads.emplace_back(b.dim(p), b.dim(p));
   Shape from = x->shape;
   x = b.pad(x, pads, "constant");
-  std::vector<Dim> steps;
-  for (size_t i = 0; i < 2; ++i) {
-    int64_t reach = dilation[i] * (kernel[i] - 1) + 1;
-    Dim room = b.sym.add(from[2 + i], b.dim(2 * padding[i] - reach));
-    Dim n = b.sym.add(b.sym.floor_div(room, b.dim(stride[i])), b.dim(1));
-    Ref within = b.mul(arange(b, b.dim(kernel[i])), b.scalar_int(DType::Int64, dilation[i]));
-    Ref starts = b.mul(arange(b, n), b.scalar_int(DType::Int64, stride[i]));
-    // [batch, channels, kernel, steps, ...]
-    x = b.gather(x, b.add(b.unsqueeze(within, {1}), starts), static_cast<int64_t>(2 + 2 * i));
-    steps.push_back(n);
-  }
-  x = b.transpose(x, {0, 1, 2, 4, 3, 5});
+  x = windows(b, x, {kernel, stride, dilation});
   Dim rows = b.sym.mul(from[1], b.dim(kernel[0] * kernel[1]));
-  Shape to{from[0], rows, b.sym.mul(steps[0], steps[1])};
+  Shape to{from[0], rows, b.sym.mul(x->shape[4], x->shape[5])};
   if (!batched) to.erase(to.begin());
   return b.reshape(x, to);
 }
