@@ -407,3 +407,4 @@ case(
     i64(0, 4)[S],
     x[S],
 )
+case(torch.fliplr, x[3, 0, 2])

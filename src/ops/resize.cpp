@@ -1,6 +1,9 @@
 // Resizing of images and sequences.
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::ops {
@@ -40,10 +43,59 @@ Dim positive(onnx::Builder& b, Dim size) {
   return out;
 }
 
+// ---- antialiasing --------------------------------------------------------------------------------------------------
+
+// [out, in]: how much of each element is in each output. A filter, a triangle or a cubic, is as wide as an output's
+// share of the input, but not narrower than for an element; its weights add up to 1.
+Ref antialiasing_matrix(onnx::Builder& b, Dim in, Dim out, std::optional<double> factor, const Method& m) {
+  auto number = [&](double v) { return b.scalar(DType::Float, v); };
+  auto count = [&](Dim d) { return b.cast(b.symbolic(d), DType::Float); };
+  Ref scale = b.div(count(in), count(out));
+  if (m.align_corners) {
+    Dim spans = b.sym.max(b.sym.sub(out, b.dim(1)), b.dim(1));
+    scale = out.is(1) ? number(0) : b.div(count(b.sym.sub(in, b.dim(1))), count(spans));
+  } else if (factor) {
+    scale = number(1 / *factor);
+  }
+  bool cubic = m.mode == "cubic";
+  Ref width = b.op("Max", {scale, number(1)}), reach = b.mul(width, number(cubic ? 2 : 1)), half = number(0.5);
+  Ref row = b.unsqueeze(b.cast(arange(b, out), DType::Float), {1}), column = b.cast(arange(b, in), DType::Float);
+  Ref center = b.mul(b.add(row, half), scale);
+  Ref first = b.op("Floor", {b.op("Max", {b.add(b.sub(center, reach), half), number(0)})});
+  Ref end = b.op("Floor", {b.add(b.add(center, reach), half)});
+  Ref inside = b.op("And", {b.op("Not", {b.op("Less", {column, first})}), b.op("Less", {column, end})});
+  Ref t = b.op("Abs", {b.div(b.add(b.sub(column, center), half), width)}), one = number(1);
+  Ref weight = b.op("Relu", {b.sub(one, t)});
+  if (cubic) {
+    // With the coefficient -1/2.
+    Ref square = b.mul(t, t), third = b.mul(square, t);
+    Ref near = b.add(b.sub(b.mul(third, number(1.5)), b.mul(square, number(2.5))), one);
+    Ref far = b.mul(b.add(b.mul(b.add(b.mul(b.sub(t, number(5)), t), number(8)), t), number(-4)), number(-0.5));
+    weight = b.where(b.op("Less", {t, one}), near, b.where(b.op("Less", {t, number(2)}), far, number(0)));
+  }
+  weight = b.where(inside, weight, number(0));
+  return b.div(weight, b.reduce("ReduceSum", weight, {1}, true));
+}
+
+Ref resize_antialiased(onnx::Builder& b, Ref x, const std::vector<Dim>& sizes,
+                       const std::vector<std::optional<double>>& scales, const Method& m) {
+  auto matrix = [&](size_t i, Dim in) {
+    return antialiasing_matrix(b, in, sizes[i], i < scales.size() ? scales[i] : std::nullopt, m);
+  };
+  DType type = x->dtype;
+  x = b.cast(x, DType::Float);
+  x = b.matmul(x, b.swap_dims(matrix(1, x->shape[x->rank() - 1]), 0, 1));
+  return b.cast(b.matmul(matrix(0, x->shape[x->rank() - 2]), x), type);
+}
+
 onnx::Value* resize(Call& c, onnx::Value* x, std::vector<Dim> sizes, const std::vector<std::optional<double>>& scales,
                     const Method& m) {
   onnx::Builder& b = c.onnx;
   for (Dim& size : sizes) size = positive(b, size);
+  // ONNX's own antialiasing knows nothing of these.
+  bool given = std::any_of(scales.begin(), scales.end(), [](const auto& s) { return s.has_value(); });
+  if (m.antialias && is_float(x->dtype) && x->dtype != DType::Double && (c.opset() < 18 || m.align_corners || given))
+    return resize_antialiased(b, x, sizes, scales, m);
   if (m.antialias && c.opset() < 18) c.needs_opset(18);
   size_t dims = sizes.size(), lead = x->rank() - dims;
   bool by_scale = !scales.empty();

@@ -52,3 +52,10 @@ case(lambda x: torch.ops.aten.upsample_nearest2d(x, [6, 9], 1.5, 1.5), x[B, 2, 4
 case(lambda x: torch.ops.aten.upsample_bilinear2d(x, [6, 9], False, 1.6, 1.5), x[B, 2, 4, 6])
 case(lambda x: torch.ops.aten.upsample_nearest2d.vec(x, None, [2.0, 3.0]), x[B, 2, H, W], script=False)
 case(lambda x: torch.ops.aten.upsample_nearest2d.vec(x, [4, 3], None), x[B, 2, H, W], script=False)
+
+# ---- antialiasing where ONNX has none of its own
+for mode in ("bilinear", "bicubic"):
+    case(F.interpolate, x[B, 2, 8, 6], size=(5, 9), mode=mode, antialias=True, align_corners=True)
+    case(F.interpolate, x[B, 2, 8, 6], scale_factor=(1.7, 0.9), mode=mode, antialias=True, recompute_scale_factor=False)
+    case(F.interpolate, x[B, 2, H >= 2, W >= 2], size=(3, 4), mode=mode, antialias=True, align_corners=True)
+    case(F.interpolate, x[B, 2, 8, 6], size=(3, 2), mode=mode, antialias=True, opsets=range(11, 18))

@@ -286,3 +286,6 @@ for parts in (
 case(lambda x: x.view(-1, 4, 3).permute(2, 0, 1)[1] * 2, x[B, 12])
 case(lambda x: x.view(-1, 3, 2, 2).permute(1, 2, 0, 3)[1] * 2, x[B, 12])
 case(lambda x: x.view(-1, 3, 2, 2).permute(1, 0, 2, 3)[1] * 2, x[B, 12])
+case(lambda a, i: torch.tensor_split(a, i, 1), x[B, 9], i64(values=(2, 5, -1))[3], export=False)
+case(lambda a, i: torch.tensor_split(a, i), x[9], i64(values=(7, 3, 20))[3], export=False)
+case(lambda a, n: torch.tensor_split(a, n, 1), x[B, 7], i64(values=(3,))[()], export=False, script=False)

@@ -79,3 +79,12 @@ for order in (1, 2):
     case(torch.gradient, x[B, S >= 4, 5], dim=(1, 2), spacing=2.0, edge_order=order)
     case(torch.gradient, x[B, 6], dim=1, spacing=(torch.tensor([0.0, 1.0, 1.5, 3.0, 4.0, 7.0]),), edge_order=order)
 case(torch.gradient, f64[S >= 4])
+for bins in (3, [2, 3, 1]):
+    case(lambda a: torch.histogramdd(a, bins), x[N, 3], opsets=range(16, 24))
+case(
+    lambda a, w: torch.histogramdd(a, [3, 2], range=[-1.0, 1.0, -2.0, 0.5], weight=w, density=True),
+    x[N, 2],
+    x(0.1, 1.0)[N],
+    opsets=range(16, 24),
+)
+case(lambda a: torch.histogram(a, 1), x[()], opsets=range(16, 24))
