@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -136,6 +137,8 @@ struct ExportOptions {
   std::vector<std::string> inputs;
   /// Dynamic dimensions: name of an input or output, axis, name of the dimension. Equal names are equal sizes.
   std::map<std::string, std::map<int64_t, std::string>> dynamic_axes;
+  /// Every further axis that can be dynamic is, under the name "x_0": found by trying.
+  bool discover = false;
   std::vector<std::string> input_names;   ///< instead of forward's argument names, in order
   std::vector<std::string> output_names;  ///< in order
   /// Compares the type and sizes of every value with what the file records of them (torch.export does): a difference is
@@ -143,6 +146,14 @@ struct ExportOptions {
   bool self_check = false;
   /// Loops of at most this many turns, where that is known, become copies of their bodies; others become Loop.
   int64_t unroll = 128;
+  /// What happens to numbers that tracing burnt in and that contradict a dynamic dimension: the export is refused; they
+  /// are replaced by formulas of the dimensions, where the program decides which; or where it leaves a choice as well.
+  enum class Unbake { Never, Decided, Guess };
+  Unbake unbake = Unbake::Decided;
+  /// Further captures of the same model, at other sizes: what differs in them was burnt in.
+  std::vector<ModelSource> also;
+  /// Refuse what is only not known to be wrong: a number equal to a size of the sample that reaches values.
+  bool strict = false;
   enum class ExternalData { Auto, Always, Never };
   ExternalData external_data = ExternalData::Auto;
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< bytes written
@@ -162,10 +173,20 @@ struct ValueInfo {
   LITHIFY_API std::string str() const;  ///< "x: float32[batch, 10]"
 };
 
+/// What is known of a dimension that was declared dynamic.
+struct DimensionProof {
+  std::string name;
+  std::vector<std::string> constraints;  ///< "height % 32 == 0"; it is proven for every size when there are none
+  int repairs = 0;                       ///< numbers that were replaced by formulas of it
+  int unproven = 0;                      ///< numbers equal to its sample size in values, where nothing shows more
+  LITHIFY_API std::string str() const;   ///< "proven for every size, 2 numbers repaired"
+};
+
 struct ExportResult {
   std::vector<ValueInfo> inputs;
   std::vector<ValueInfo> outputs;
   std::vector<std::pair<std::string, int>> nodes;  ///< operator and count, most frequent first
+  std::vector<DimensionProof> dimensions;          ///< the dynamic ones, by name
   int opset = 0;
   uint64_t weights = 0;       ///< number of initializers
   uint64_t weight_bytes = 0;  ///< of them
@@ -183,6 +204,14 @@ LITHIFY_API ExportResult export_file(const ModelSource& model, const std::string
 LITHIFY_API ExportResult export_bytes(const ModelSource& model,
                                       const std::function<std::byte*(uint64_t size)>& allocate,
                                       const ExportOptions& options = {});
+
+/// The axes of the inputs that can be dynamic, and what is proven of them. Throws ExportError when the model cannot be
+/// exported at all.
+struct DiscoverResult {
+  std::vector<ValueInfo> inputs;
+  std::vector<DimensionProof> dimensions;
+};
+LITHIFY_API DiscoverResult discover_file(const ModelSource& model, const ExportOptions& options = {});
 
 /// One operator of a program, as `check` sees it.
 struct OperatorStatus {
@@ -223,6 +252,7 @@ struct InspectResult {
   uint64_t weights = 0;
   uint64_t weight_bytes = 0;
   std::string code;
+  std::optional<DiscoverResult> dynamic;  ///< where it was asked for
 };
 
 LITHIFY_API InspectResult inspect_file(const ModelSource& model);

@@ -19,14 +19,17 @@ struct Arguments {
   std::string out;
   ExportOptions options;
   std::vector<std::string> dynamic;
+  std::vector<std::string> also;
   std::string external = "auto";
   std::string target;
   std::string custom_ops;
+  std::string unbake = "decided";
   bool verbose = false;
   bool quiet = false;
   bool json = false;
   bool code = false;
   bool markdown = false;
+  bool discover = false;
 };
 
 class BadArgument : public std::runtime_error {
@@ -35,6 +38,10 @@ class BadArgument : public std::runtime_error {
 
 // 'x:0=batch,1=seq'
 void parse_dynamic(const std::string& text, ExportOptions& options) {
+  if (text == "auto") {
+    options.discover = true;
+    return;
+  }
   auto bad = [&] { throw BadArgument(fmt::format("--dynamic '{}' is not of the form 'x:0=batch,1=seq'", text)); };
   size_t colon = text.find(':');
   if (colon == std::string::npos || colon == 0) bad();
@@ -77,6 +84,10 @@ void print_values(const char* title, const std::vector<ValueInfo>& values) {
   for (const ValueInfo& v : values) fmt::print("  {:<8} {}\n", title, printable(v.str()));
 }
 
+void print_dimensions(const std::vector<DimensionProof>& dimensions) {
+  for (const DimensionProof& d : dimensions) fmt::print("  {:<8} {}: {}\n", "size", d.name, d.str());
+}
+
 int total(const std::vector<std::pair<std::string, int>>& counts) {
   int n = 0;
   for (auto& [name, count] : counts) n += count;
@@ -113,11 +124,16 @@ int run_export(Arguments& a) {
     };
   }
   ExportResult r = export_file(a.model, a.out, a.options);
+  if (a.json) {
+    fmt::print("{}\n", to_json(r));
+    return 0;
+  }
   print_messages(r.messages);
   if (a.quiet) return 0;
   fmt::print("{} -> {} (opset {})\n", a.model, a.out, r.opset);
   print_values("input", r.inputs);
   print_values("output", r.outputs);
+  print_dimensions(r.dimensions);
   fmt::print("  {:<8} {}: {}\n", "nodes", total(r.nodes), listed(r.nodes, a.verbose ? r.nodes.size() : 8));
   fmt::print("  {:<8} {} tensors, {}\n", "weights", r.weights, size_text(r.weight_bytes));
   std::string seconds;
@@ -134,6 +150,7 @@ int run_export(Arguments& a) {
 
 int run_inspect(const Arguments& a) {
   InspectResult r = inspect_file(a.model);
+  if (a.discover) r.dynamic = discover_file(a.model);
   if (a.json) {
     if (!a.code) r.code.clear();
     fmt::print("{}\n", to_json(r));
@@ -142,6 +159,10 @@ int run_inspect(const Arguments& a) {
   fmt::print("{}: {}{}, file version {}\n", a.model, r.kind,
              r.release.empty() ? "" : fmt::format(" of PyTorch {}", r.release), r.file_version);
   print_values("input", r.inputs);
+  if (r.dynamic) {
+    print_values("dynamic", r.dynamic->inputs);
+    print_dimensions(r.dynamic->dimensions);
+  }
   fmt::print("  {:<8} {}\n", "returns", r.returns);
   fmt::print("  {:<8} {} tensors, {}\n", "weights", r.weights, size_text(r.weight_bytes));
   fmt::print("  operators, as they stand in the code:\n");
@@ -245,12 +266,20 @@ void add_conversion(CLI::App& command, Arguments& a) {
                   "type and sizes of an input: 'x:float32[batch,3,224,224]'; names are dynamic sizes, 'batch=2' gives "
                   "the sample's")
       ->allow_extra_args(false);
-  command.add_option("--dynamic", a.dynamic, "dynamic dimensions: 'x:0=batch,1=seq'")->allow_extra_args(false);
   command
       .add_option("--unroll", a.options.unroll,
                   "loops of at most this many turns, where that is known, become copies of their bodies")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  command.add_option("--dynamic", a.dynamic, "dynamic dimensions: 'x:0=batch,1=seq'; 'auto' for all that can be")
+      ->allow_extra_args(false);
+  command
+      .add_flag("--unbake{decided}", a.unbake,
+                "numbers that tracing burnt in become formulas of the dynamic dimensions, where the program decides "
+                "which (the default); --unbake=guess: also where it leaves a choice")
+      ->check(CLI::IsMember({"decided", "guess"}));
+  command.add_flag_callback(
+      "--no-unbake", [&a] { a.unbake = "never"; }, "refuse such numbers instead");
   command.add_option("--input-names", a.options.input_names, "names of the inputs, in order")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -271,6 +300,9 @@ int main(int argc, char** argv) {
   add_model(*to_onnx, a);
   to_onnx->add_option("-o,--output", a.out, "the ONNX file to write")->required();
   add_conversion(*to_onnx, a);
+  to_onnx->add_option("--also", a.also, "a capture of the same model at other sizes")->allow_extra_args(false);
+  to_onnx->add_flag("--strict", a.options.strict, "refuse numbers in values that may be sizes of the sample");
+  to_onnx->add_flag("--json", a.json, "what was written, as JSON");
   to_onnx->add_option("--external-data", a.external, "weights in a file of their own: auto (above 2 GB), always, never")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
@@ -282,6 +314,7 @@ int main(int argc, char** argv) {
   CLI::App* inspect = app.add_subcommand("inspect", "say what is in a model file");
   add_model(*inspect, a);
   inspect->add_flag("--json", a.json, "as JSON");
+  inspect->add_flag("--dynamic", a.discover, "the axes that can be dynamic, found by trying");
   inspect->add_flag("--code", a.code, "the program text as well");
 
   CLI::App* check = app.add_subcommand("check", "say whether the model can be exported, and every reason why not");
@@ -303,12 +336,20 @@ int main(int argc, char** argv) {
     for (const std::string& d : a.dynamic) parse_dynamic(d, a.options);
     if (!a.target.empty()) a.options.opset = opset_for(a.target);
     if (!a.custom_ops.empty()) a.options.custom_ops = read_text(a.custom_ops);
+    a.options.also.assign(a.also.begin(), a.also.end());
+    a.options.unbake = a.unbake == "never"   ? ExportOptions::Unbake::Never
+                       : a.unbake == "guess" ? ExportOptions::Unbake::Guess
+                                             : ExportOptions::Unbake::Decided;
     if (*to_onnx) return run_export(a);
     if (*inspect) return run_inspect(a);
     if (*check) return run_check(a);
     return run_ops(a);
   } catch (const ExportError& e) {
-    print_messages(e.messages);
+    if (*to_onnx && a.json) {
+      fmt::print("{}\n", to_json(e.messages));
+    } else {
+      print_messages(e.messages);
+    }
   } catch (const std::exception& e) {
     fmt::print(stderr, "error: {}\n", e.what());
   }

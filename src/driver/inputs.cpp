@@ -68,7 +68,8 @@ std::optional<Linear> linear(const program::Expr& e) {
 /// Walks a parameter in parallel with its sample, calling `leaf` for each tensor.
 class Inputs {
  public:
-  Inputs(const program::Program& program, const ExportOptions& options) : program_(program) {
+  Inputs(const program::Program& program, const ExportOptions& options)
+      : program_(program), opens_fixed_(!options.also.empty()) {
     for (const std::string& text : options.inputs) specs_.push_back(parse_input_spec(text));
   }
 
@@ -143,7 +144,7 @@ class Inputs {
         if (!in.sizes) continue;
         const InputSpec::Size& file = (*in.sizes)[i];
         sizes[i].formula = file.formula;
-        if (in.settled && !file.formula && (!sizes[i].name.empty() || sizes[i].value != file.value))
+        if (in.settled && !file.formula && !opens_fixed_ && (!sizes[i].name.empty() || sizes[i].value != file.value))
           throw burnt(path, i, file);
         if (!sizes[i].value) sizes[i].value = file.value;
       }
@@ -206,7 +207,7 @@ class Inputs {
           throw Error(Code::BadOption,
                       fmt::format("input '{}' has {} dimensions, and axis {} is declared dynamic", name, rank, axis));
         InputSpec::Size& size = (*in->sizes)[static_cast<size_t>(at)];
-        if (in->settled && !size.formula) throw burnt(name, static_cast<size_t>(at), size);
+        if (in->settled && !size.formula && !opens_fixed_) throw burnt(name, static_cast<size_t>(at), size);
         size.name = dim;
         size.given = true;
       }
@@ -272,8 +273,9 @@ class Inputs {
     return Error(
         Code::BurntSize,
         fmt::format("axis {} of the input '{}' has the fixed size {} in the file", axis, name, size.value.value_or(0)),
-        fmt::format("export the program again with dynamic_shapes={{'{}': {{{}: torch.export.Dim.DYNAMIC}}}}", name,
-                    axis));
+        fmt::format("export the program again with dynamic_shapes={{'{}': {{{}: torch.export.Dim.DYNAMIC}}}}, or give "
+                    "a second one of other sizes by --also",
+                    name, axis));
   }
 
   static Error missing(const TensorInput& in) {
@@ -284,6 +286,7 @@ class Inputs {
 
  private:
   const program::Program& program_;
+  const bool opens_fixed_;  // what is fixed in the file: other captures show where it went
   std::vector<InputSpec> specs_;
   std::set<const InputSpec*> used_;
   std::vector<TensorInput> found_;

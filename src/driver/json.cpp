@@ -19,6 +19,12 @@ void write(Json& j, const ValueInfo& v) {
   j.close(']').close('}');
 }
 
+void write(Json& j, const DimensionProof& d) {
+  j.open('{').field("name", d.name).key("constraints").open('[');
+  for (const std::string& c : d.constraints) j.value(c);
+  j.close(']').field("repairs", d.repairs).field("unproven", d.unproven).close('}');
+}
+
 void write(Json& j, const OperatorStatus& o) {
   j.open('{').field("name", o.name).field("count", o.count).field("supported", o.supported);
   j.field("since", o.since).close('}');
@@ -53,6 +59,7 @@ std::string to_json(const ExportResult& r) {
   j.open('{').field("opset", r.opset);
   write_list(j, "inputs", r.inputs);
   write_list(j, "outputs", r.outputs);
+  write_list(j, "dimensions", r.dimensions);
   write_map(j, "nodes", r.nodes);
   j.field("weights", r.weights).field("weight_bytes", r.weight_bytes).field("file_bytes", r.file_bytes);
   j.field("external_file", r.external_file);
@@ -81,6 +88,10 @@ std::string to_json(const InspectResult& r) {
   write_list(j, "inputs", r.inputs);
   write_map(j, "operators", r.operators);
   j.field("weights", r.weights).field("weight_bytes", r.weight_bytes);
+  if (r.dynamic) {
+    write_list(j, "dynamic_inputs", r.dynamic->inputs);
+    write_list(j, "dimensions", r.dynamic->dimensions);
+  }
   if (!r.code.empty()) j.field("code", r.code);
   return j.close('}').text();
 }

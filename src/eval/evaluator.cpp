@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "eval/carry.hpp"
@@ -194,6 +195,167 @@ Value Evaluator::constant(int64_t index) {
   return tensor;
 }
 
+// ---- where numbers come from --------------------------------------------------------------------------------------
+
+Value Evaluator::number(const Expr& e) {
+  auto repaired = repairs.find({&e, 0});
+  Value v = repaired == repairs.end() ? builder_.dim(e.integer) : repaired->second;
+  v.origin = origins.literal({&e, 0}, e.integer);
+  return v;
+}
+
+namespace {
+
+// Of constants: those that are looked at, and those of which each element may be a size.
+constexpr int64_t max_elements_read = 4096;
+constexpr size_t max_elements_doubted = 16;
+
+// Lists of sizes are short; of longer lists, the rest is not looked at.
+constexpr size_t max_listed = 64;
+
+/// The elements of a list or tuple where they are known.
+std::span<const Value> elements_of(const Value& v) {
+  if (!(v.is_list() && !v.is_open_list()) && !v.is<Tuple>()) return {};
+  const std::vector<Value>& items = v.items();
+  return std::span(items).first(std::min(items.size(), max_listed));
+}
+
+void collect_origins(const Value& v, std::vector<Origin>& out, int depth = 0) {
+  if (v.origin) {
+    out.push_back(v.origin);
+  } else if (depth < 3) {
+    for (const Value& item : elements_of(v)) collect_origins(item, out, depth + 1);
+  }
+}
+
+/// The numbers that stand in lists among the arguments, as they are in the program.
+Origin listed_numbers(Origins& origins, const std::vector<Value>& positional, program::Pos pos) {
+  std::vector<Origin> out;
+  for (const Value& v : positional)
+    for (const Value& item : elements_of(v))
+      if (item.origin && origins.as_literal(item.origin)) out.push_back(item.origin);
+  return origins.join(std::move(out), pos);
+}
+
+}  // namespace
+
+Value Evaluator::constant(const Expr& e) {
+  Value v = constant(e.integer);
+  if (!v.is_tensor()) return v;
+  const onnx::Value* t = v.tensor()->read(builder_);
+  if (!t->constant || !is_integer(t->dtype) || t->constant->numel() > max_elements_read) return v;
+  const bool is_number = v.tensor()->is_number;
+  const std::vector<int64_t> elements = t->constant->integers();
+  std::vector<Origin> from;
+  if (std::optional<Progression> p = as_progression(t->constant->sizes, elements)) {
+    from.push_back(origins.literal({&e, Literal::length}, p->length));
+    if (auto found = repairs.find({&e, Literal::length}); found != repairs.end())
+      v = Value(counted(*p, found->second, t->dtype, t->shape));
+  } else if (elements.size() <= max_elements_doubted) {
+    std::vector<onnx::Dim> contents;
+    bool repaired = false;
+    for (size_t i = 0; i < elements.size(); ++i) {
+      auto found = repairs.find({&e, i});
+      repaired = repaired || found != repairs.end();
+      contents.push_back(found == repairs.end() ? builder_.dim(elements[i]) : found->second);
+      from.push_back(origins.literal({&e, i}, elements[i]));
+    }
+    if (repaired) v = Value(builder_.symbolic(t->dtype, t->shape, std::move(contents)));
+  }
+  v.tensor()->is_number = is_number;
+  v.origin = from.size() == 1 ? from[0] : origins.join(std::move(from), e.pos);
+  return v;
+}
+
+onnx::Value* Evaluator::counted(const Progression& p, sym::Expr length, DType dtype, onnx::Shape shape) {
+  sym::Context& sym = builder_.sym;
+  onnx::Value* all =
+      builder_.op("Range", {builder_.scalar_int(DType::Int64, p.start),
+                            builder_.symbolic(sym.add(sym.constant(p.start), sym.mul(length, sym.constant(p.step)))),
+                            builder_.scalar_int(DType::Int64, p.step)});
+  shape[p.axis] = length;
+  return builder_.reshape(builder_.cast(all, dtype), shape);
+}
+
+Origin Evaluator::origin_of(const std::vector<Value>& positional,
+                            const std::vector<std::pair<std::string, Value>>& keywords) {
+  std::vector<Origin> from;
+  for (const Value& v : positional) collect_origins(v, from);
+  for (auto& [name, v] : keywords) collect_origins(v, from);
+  return origins.join(std::move(from), pos_);
+}
+
+namespace {
+
+// Arguments that end up in values or in the sizes of new tensors.
+struct FreeArguments {
+  size_t first, last;
+  NumberUse::As as;
+};
+
+const std::unordered_map<std::string_view, FreeArguments>& free_arguments() {
+  using enum NumberUse::As;
+  static const auto table = [] {
+    std::unordered_map<std::string_view, FreeArguments> t{
+        {"aten::select", {2, 2, Position}},     {"aten::slice", {2, 3, Position}},
+        {"aten::narrow", {2, 3, Position}},     {"aten::arange", {0, 2, Size}},
+        {"aten::linspace", {0, 2, Size}},       {"aten::eye", {0, 1, Size}},
+        {"aten::split", {1, 1, Size}},          {"aten::split_with_sizes", {1, 1, Size}},
+        {"aten::full", {0, 0, Size}},           {"aten::clamp", {1, 2, Operand}},
+        {"aten::masked_fill", {2, 2, Operand}},
+    };
+    for (auto* arithmetic : {"aten::add", "aten::sub", "aten::rsub", "aten::mul", "aten::div", "aten::add_",
+                             "aten::sub_", "aten::mul_", "aten::div_", "aten::floor_divide", "aten::remainder",
+                             "aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"})
+      t[arithmetic] = {1, 1, Operand};
+    for (auto* creation : {"aten::zeros", "aten::ones", "aten::empty", "aten::rand", "aten::randn"})
+      t[creation] = {0, 0, Size};
+    for (auto* sized : {"aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::expand", "aten::repeat"})
+      t[sized] = {1, 1, Size};
+    return t;
+  }();
+  return table;
+}
+
+}  // namespace
+
+sym::Expr Evaluator::indexed_size(const std::vector<Value>& positional) {
+  if (positional.size() < 2 || !positional[0].is_tensor() || !positional[1].is_int()) return {};
+  const onnx::Shape& shape = positional[0].tensor()->read(builder_)->shape;
+  const auto rank = static_cast<int64_t>(shape.size());
+  const int64_t axis = positional[1].integer().constant().value_or(rank);
+  return axis < -rank || axis >= rank ? sym::Expr() : shape[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
+}
+
+void Evaluator::note_uses(const Expr& call, const std::vector<Value>& positional) {
+  auto found = free_arguments().find(call.name);
+  if (found == free_arguments().end() || positional.empty()) return;
+  // Arithmetic on sizes shows in the sizes.
+  if (positional[0].is_tensor() && positional[0].tensor()->read(builder_)->contents) return;
+  const FreeArguments& which = found->second;
+  const sym::Expr size = which.as == NumberUse::As::Position ? indexed_size(positional) : sym::Expr();
+  auto note = [&](const Value& v, int64_t least) {
+    const Literal* literal = v.origin ? origins.as_literal(v.origin) : nullptr;
+    if (literal && origins.value(v.origin) >= least)
+      uses.push_back({*literal, origins.value(v.origin), which.as, size, call.pos});
+  };
+  for (size_t i = which.first; i <= which.last && i < positional.size(); ++i) {
+    const bool start = call.name == "aten::slice" && i == 2;  // 0 in most slices
+    note(positional[i], start ? 1 : 0);
+    for (const Value& item : elements_of(positional[i])) note(item, 1);
+  }
+}
+
+void Evaluator::note_doubts(size_t from, Origin sizes) {
+  if (!sizes) return;
+  for (; from < builder_.moved_boundaries.size(); ++from) {
+    const auto [before, after] = builder_.moved_boundaries[from];
+    issues.push_back({SizeIssue::Kind::Doubt, before, after,
+                      fmt::format("{} becomes {} at {}", before.str(), after.str(), applied_), sizes, applied_, 0,
+                      pos_});
+  }
+}
+
 // ---- calls --------------------------------------------------------------------------------------------------------
 
 Value Evaluator::run(std::vector<Value> inputs) {
@@ -349,15 +511,32 @@ Value Evaluator::call_operator(const Expr& e, Frame& frame) {
   builder_.origin = static_cast<uint64_t>(static_cast<uint32_t>(e.pos.file)) << 32 | e.pos.offset;
   OperatorUse& use = operators[e.name];
   ++use.count;
+  ++applied_;
+  const Origin origin = origin_of(positional, keywords);
+  const Origin sizes = listed_numbers(origins, positional, e.pos);
+  const size_t moved = builder_.moved_boundaries.size();
+  note_uses(e, positional);
+  builder_.sym.conflict.reset();
   try {
-    return apply(e.name, std::move(positional), std::move(keywords));
+    Value result = apply(e.name, std::move(positional), std::move(keywords));
+    result.origin = origin;
+    if (!elements_of(result).empty() && result.is_list() && result.list_items().size() <= max_listed)
+      for (Value& item : result.list_items())
+        if (!item.origin) item.origin = origin;
+    note_doubts(moved, sizes);
+    return result;
   } catch (const Error& error) {
     Diagnostic d = error.first();
     if (!is_local(d.code)) throw;
     use.supported = false;
     if (d.subject.empty()) d.subject = e.name;
     if (!d.place.known()) d.place = program_.locate(e.pos);
+    if (d.code == Code::BurntSize && builder_.sym.conflict) {
+      const auto [a, b, at] = *builder_.sym.conflict;
+      issues.push_back({SizeIssue::Kind::Contradiction, a, b, d.message, origin, applied_, at, e.pos});
+    }
     report(std::move(d));
+    if (stop_early) throw Stop{};
     return Poison{};
   }
 }
@@ -545,6 +724,8 @@ void Evaluator::assign(const Stmt& s, Frame& frame) {
     } else {
       values = all.items();
     }
+    for (Value& v : values)
+      if (!v.origin) v.origin = all.origin;
     if (values.size() != s.targets.size())
       throw Error(Code::BadProgram,
                   fmt::format("{} values are unpacked into {} names", values.size(), s.targets.size()));
@@ -645,7 +826,7 @@ Value Evaluator::evaluate(const Expr& e, Frame& frame) {
       return usable(found->second);
     }
     case K::Int:
-      return builder_.dim(e.integer);
+      return number(e);
     case K::Float:
       return e.real;
     case K::Complex:
@@ -657,7 +838,7 @@ Value Evaluator::evaluate(const Expr& e, Frame& frame) {
     case K::String:
       return e.name;
     case K::Constant:
-      return constant(e.integer);
+      return constant(e);
     case K::List:
     case K::Tuple: {
       std::vector<Value> items;

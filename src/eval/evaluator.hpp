@@ -26,6 +26,31 @@ struct OperatorUse {
 /// The longest string that a program may make at export.
 constexpr size_t max_text = 1 << 16;
 
+/// Where sizes meet that are not known to agree.
+struct SizeIssue {
+  enum class Kind {
+    Contradiction,  ///< with a dynamic dimension
+    Doubt,          ///< a number stands where a dimension was that had this size in the sample
+  };
+  Kind kind = Kind::Contradiction;
+  sym::Expr a, b;     ///< the two sizes
+  std::string text;   ///< what the two sizes do
+  Origin origin = 0;  ///< of the operator's arguments
+  int64_t step = 0;   ///< operators that were applied before
+  size_t at = 0;      ///< sizes of this operator that agree before
+  program::Pos pos;
+};
+
+/// A number of the program that goes where no size meets it: into values, or into the size of a new tensor.
+struct NumberUse {
+  Literal literal;
+  int64_t number = 0;
+  enum class As { Operand, Position, Size };
+  As as = As::Operand;  ///< a position (an index or a bound) may be one off a size
+  sym::Expr size = {};  ///< of the dimension that a position is in
+  program::Pos pos;
+};
+
 class Evaluator {
  public:
   Evaluator(const program::Program& program, const Registry& rules, onnx::Builder& builder);
@@ -44,11 +69,18 @@ class Evaluator {
 
   /// Loops of at most this many turns, where their number is known, become as many copies of their bodies.
   int64_t most_unrolled = 128;
+  /// Numbers of the program that stand for something else, since tracing burnt sizes in.
+  std::map<Literal, sym::Expr> repairs;
+  /// Evaluation ends at the first problem.
+  bool stop_early = false;
 
   /// Into how many names the result of the operator that is being called is unpacked; 0 where that is not said.
   size_t unpacked = 0;
 
   std::vector<Diagnostic> diagnostics;
+  std::vector<SizeIssue> issues;  ///< in the order in which they were met
+  std::vector<NumberUse> uses;
+  Origins origins;
   std::map<std::string, OperatorUse> operators;
   SymbolTable symbols;      ///< what the symbols of recorded formulas stand for
   bool self_check = false;  ///< every value that is assigned is compared with what the file records of it
@@ -81,8 +113,11 @@ class Evaluator {
   Value evaluate_annotation(const program::Type& type, Value v);
   Value subscript(const Value& container, const Value& index);
   Value attribute(const Value& object, const std::string& name);
+  Value number(const program::Expr& e);
   Value constant(int64_t index);
+  Value constant(const program::Expr& e);
   bool condition(const Value& v);
+  onnx::Value* counted(const Progression& p, sym::Expr length, DType dtype, onnx::Shape shape);
   bool is_instance(const Value& v, const program::Type& type);
   void arguments(const program::Expr& call, size_t from, Frame& frame, std::vector<Value>& positional,
                  std::vector<std::pair<std::string, Value>>& keywords);
@@ -91,6 +126,10 @@ class Evaluator {
   std::shared_ptr<Object> from_object(const std::shared_ptr<program::Object>& object);
   void name_weights(const program::Data& data, const std::string& path, std::set<const void*>& seen);
 
+  Origin origin_of(const std::vector<Value>& positional, const std::vector<std::pair<std::string, Value>>& keywords);
+  sym::Expr indexed_size(const std::vector<Value>& positional);
+  void note_uses(const program::Expr& call, const std::vector<Value>& positional);
+  void note_doubts(size_t from, Origin sizes);
   void report(Diagnostic d);
   void step();
 
@@ -104,6 +143,7 @@ class Evaluator {
   size_t unpacked_names_ = 0;
   int depth_ = 0;
   int64_t steps_ = 0;
+  int64_t applied_ = 0;                                 // operators
   std::unordered_map<const void*, std::string> paths_;  // of tensors and objects of the file
   std::unordered_map<const void*, Value> converted_;    // by identity in the file
   std::unordered_map<int64_t, Value> constants_;

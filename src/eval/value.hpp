@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "eval/origin.hpp"
 #include "onnx/builder.hpp"
 #include "program/program.hpp"
 
@@ -170,6 +171,8 @@ class Value {
   /// "Tensor", "int", "List", ... for messages.
   std::string kind_name() const;
   const Data& data() const { return data_; }
+
+  Origin origin = 0;  ///< the numbers of the program that it was computed from
 
  private:
   Data data_;

@@ -636,6 +636,64 @@ Value* Builder::cast(Value* x, DType to) {
   return op("Cast", {x}, {{"to", static_cast<int64_t>(to)}});
 }
 
+namespace {
+
+/// The products of leading sizes, with their values in the sample.
+std::vector<std::pair<Dim, std::optional<int64_t>>> leading_products(sym::Context& sym, const Shape& shape) {
+  std::vector<std::pair<Dim, std::optional<int64_t>>> out;
+  Dim product = sym.constant(1);
+  for (Dim d : shape) {
+    product = sym.mul(product, d);
+    out.emplace_back(product, sym.sample(product));
+  }
+  return out;
+}
+
+/// Between two dimensions: the elements of those before and behind it, and how many are before it in the sample.
+struct Boundary {
+  Dim before, behind;
+  std::optional<int64_t> sample;
+};
+
+std::vector<Boundary> boundaries(sym::Context& sym, const Shape& shape) {
+  std::vector<Boundary> out;
+  Dim behind = sym.constant(1);
+  for (const auto& [before, sample] : leading_products(sym, shape)) out.push_back({before, {}, sample});
+  for (size_t i = shape.size(); i-- > 0;) {
+    out[i].behind = behind;
+    behind = sym.mul(behind, shape[i]);
+  }
+  return out;
+}
+
+/// Dimensions that stay in their place in the sample are compared by themselves: the elements of the first group of
+/// them whose numbers do not agree.
+std::optional<sym::Conflict> first_difference(sym::Context& sym, const Shape& from, const Shape& to) {
+  const auto old = leading_products(sym, from), now = leading_products(sym, to);
+  size_t i = 0, j = 0;
+  while (i < from.size() && j < to.size()) {
+    const size_t begin_i = i++, begin_j = j++;
+    while (old[i - 1].second != now[j - 1].second) {
+      if (!old[i - 1].second || !now[j - 1].second) return std::nullopt;
+      if (*old[i - 1].second < *now[j - 1].second) {
+        if (i == from.size()) return std::nullopt;
+        ++i;
+      } else {
+        if (j == to.size()) return std::nullopt;
+        ++j;
+      }
+    }
+    if (j == to.size()) i = from.size();
+    if (i == from.size()) j = to.size();
+    const Dim a = sym.product(std::span(from).subspan(begin_i, i - begin_i));
+    const Dim b = sym.product(std::span(to).subspan(begin_j, j - begin_j));
+    if (sym.equal(a, b) != true && !equal_beyond_sample(sym, a, b)) return sym::Conflict{a, b, begin_j};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Value* Builder::reshape(Value* x, const Shape& to) {
   if (x->shape == to) return x;
   if (is_complex(x->dtype)) return on_pairs(*this, x, to, &Builder::reshape);
@@ -643,14 +701,16 @@ Value* Builder::reshape(Value* x, const Shape& to) {
   Dim have = numel(x->shape), want = numel(to);
   if (have != want) {
     // One size may be the quotient that -1 stands for; then the division is exact whenever the program runs at all.
-    bool quotient = sizes_agree(sym, have, want);
+    bool quotient = false;
     for (size_t i = 0; i < to.size() && !quotient; ++i) {
       Shape rest = to;
       rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
       Dim others = numel(rest);
       quotient = !to[i].is_constant() && others.lower().value_or(0) > 0 && sym.floor_div(have, others) == to[i];
+      if (quotient && !sym.divide_exactly(have, others)) sym.assume({sym::Assumption::Kind::Multiple, have, others});
     }
-    if (!quotient) {
+    if (!quotient && !sizes_agree(sym, have, want)) {
+      sym.conflict = first_difference(sym, x->shape, to).value_or(sym::Conflict{have, want});
       bool numbers = have.is_constant() && want.is_constant();
       throw Error(
           numbers ? Code::ShapeMismatch : Code::BurntSize,
@@ -658,6 +718,7 @@ Value* Builder::reshape(Value* x, const Shape& to) {
           numbers ? "" : "a size of the sample was burnt in by tracing; compute it from x.shape in the model");
     }
   }
+  note_boundaries(x->shape, to);
   // A reshape of a reshape needs only the second.
   if (produced_by(x, "Reshape") || produced_by(x, "Squeeze") || produced_by(x, "Unsqueeze") ||
       produced_by(x, "Flatten")) {
@@ -698,6 +759,33 @@ Value* Builder::reshape(Value* x, const Shape& to) {
   Value* out = emit("Reshape", {x, target}, attributes, 1, true)[0];
   if (out->kind == Value::Kind::Output) out->shape = to;
   return out;
+}
+
+void Builder::note_boundaries(const Shape& from, const Shape& to) {
+  const std::vector<Boundary> old = boundaries(sym, from), now = boundaries(sym, to);
+  auto same = [&](const Boundary& a, const Boundary& b) {
+    return a.sample == b.sample &&
+           (equal_beyond_sample(sym, a.before, b.before) || equal_beyond_sample(sym, a.behind, b.behind));
+  };
+  auto none = [&](const std::vector<Boundary>& all, const Boundary& b) {
+    return std::none_of(all.begin(), all.end(), [&](const Boundary& other) { return same(other, b); });
+  };
+  // Several boundaries are at one place where sizes are 1 in the sample: they keep their order.
+  auto at = [](const std::vector<Boundary>& all, std::optional<int64_t> sample) {
+    std::vector<Boundary> out;
+    std::ranges::copy_if(all, std::back_inserter(out), [&](const Boundary& b) { return b.sample == sample; });
+    return out;
+  };
+  for (const Boundary& o : old) {
+    if (!o.sample || !none(now, o)) continue;
+    const std::vector<Boundary> olds = at(old, o.sample), news = at(now, o.sample);
+    auto moved = std::ranges::find_if(news, [&](const Boundary& b) { return none(old, b); });
+    if (moved == news.end() && news.size() >= olds.size())
+      moved = news.begin() + (std::ranges::find(olds, o.before, &Boundary::before) - olds.begin());
+    if (moved == news.end()) continue;
+    moved_boundaries.emplace_back(o.before, moved->before);
+    moved_boundaries.emplace_back(o.behind, moved->behind);
+  }
 }
 
 // The contents of a Reshape's second input: 0 where a size stays at its place, -1 for one that follows from the rest.

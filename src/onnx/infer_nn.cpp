@@ -365,6 +365,8 @@ void recurrent(Inference& f) {
   const bool batch_first = f.integer("layout", 0) != 0;
   const Dim steps = x.shape[batch_first ? 1 : 0], batch = x.shape[batch_first ? 0 : 1];
   same_size(f, x.shape[2], f.in(1).shape.at(2), "the input's features and the weight's");
+  for (size_t state : {5, 6})
+    if (f.has(state)) same_size(f, batch, f.in(state).shape.at(batch_first ? 0 : 1), "the batches of input and state");
   const Dim hidden = f.in(2).shape.at(2);
   const Dim directions = number(f, f.text("direction", "forward") == "bidirectional" ? 2 : 1);
   f.set(0, x.dtype, batch_first ? Shape{batch, steps, directions, hidden} : Shape{steps, directions, batch, hidden});

@@ -28,6 +28,7 @@ Dim remaining_size(Inference& f, Dim total, Dim others) {
   if (const auto q = f.sym.divide_exactly(total, others)) return *q;
   if (total.is_constant() && others.is_constant())
     f.fail(fmt::format("{} elements do not divide into rows of {}", total.str(), others.str()));
+  f.sym.assume({sym::Assumption::Kind::Multiple, total, others});
   return f.sym.floor_div(total, others);
 }
 
@@ -222,7 +223,8 @@ void concat(Inference& f) {
       throw Error(Code::TypeMismatch,
                   fmt::format("Concat is given {} and {}", name_of(f.in(0).dtype), name_of(f.in(i).dtype)));
     for (size_t d = 0; d < r.size(); ++d)
-      r[d] = d == axis ? f.sym.add(r[d], s[d]) : same_size(f, r[d], s[d], "sizes of joined tensors");
+      r[d] = d == axis ? f.sym.add(r[d], s[d])
+                       : same_size(f, r[d], s[d], fmt::format("the sizes {} of the first and part {}", d, i + 1));
   }
   f.set(0, f.in(0).dtype, std::move(r));
 }
@@ -237,7 +239,16 @@ void gather(Inference& f) {
   f.set(0, f.in(0).dtype, std::move(r));
 }
 
-void gather_elements(Inference& f) { f.set(0, f.in(0).dtype, f.in(1).shape); }
+void gather_elements(Inference& f) {
+  const Shape &data = f.in(0).shape, &indices = f.in(1).shape;
+  const auto axis = static_cast<size_t>(f.axis(0, data.size()));
+  // Indices may be fewer than the data; those that are as many in the sample, and only there, are not meant to be.
+  for (size_t i = 0; i < indices.size() && i < data.size(); ++i)
+    if (i != axis && indices[i].is_constant() && !data[i].is_constant() &&
+        f.sym.sample(data[i]) == indices[i].constant())
+      same_size(f, data[i], indices[i], "the sizes of the data and of the indices");
+  f.set(0, f.in(0).dtype, indices);
+}
 
 void gather_nd(Inference& f) {
   const Shape &data = f.in(0).shape, &indices = f.in(1).shape;

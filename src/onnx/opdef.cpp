@@ -19,50 +19,35 @@ const T* attribute_data(const Node& node, std::string_view name) {
 
 /// Whether a size depends on the data at run time: no sample has it, and it may be 0.
 bool data_dependent(sym::Context& sym, Dim e) {
-  switch (sym::kind(e)) {
-    case sym::Kind::Constant:
-      return false;
-    case sym::Kind::Symbol: {
-      const sym::SymbolInfo& info = sym.info(e);
-      return !info.sample && info.lower.value_or(0) < 1;
-    }
-    case sym::Kind::Polynomial:
-      for (const sym::Term& term : sym::terms(e))
-        for (Dim atom : term.atoms)
-          if (data_dependent(sym, atom)) return true;
-      return false;
-    default: {
-      const auto [a, b] = sym::operands(e);
-      return data_dependent(sym, a) || data_dependent(sym, b);
-    }
-  }
+  const std::vector<Dim> all = sym::symbols(e);
+  return std::any_of(all.begin(), all.end(), [&](Dim symbol) {
+    const sym::SymbolInfo& info = sym.info(symbol);
+    return !info.sample && info.lower.value_or(0) < 1;
+  });
 }
 
-/// Whether two sizes are equal when every dimension is a multiple of its sample size, each by another factor. A size
-/// that the program computes agrees there even where the model only runs for multiples of some number; one that
-/// tracing burnt in does not.
-bool equal_beyond_sample(sym::Context& sym, Dim a, Dim b) {
-  static constexpr std::array<int64_t, 8> factors{2, 3, 5, 7, 11, 13, 17, 19};
-  static constexpr int64_t no_sample = 240;  // a size with many divisors, where none is known
-  std::unordered_map<Dim, int64_t> values;
-  auto value_of = [&](Dim symbol) -> std::optional<int64_t> {
-    const int64_t sample = sym.info(symbol).sample.value_or(no_sample);
-    return values.try_emplace(symbol, sample * factors[values.size() % factors.size()]).first->second;
-  };
-  const auto at_a = sym.evaluate(a, value_of);
-  const auto at_b = sym.evaluate(b, value_of);
-  return !at_a || !at_b || *at_a == *at_b;
+/// Whether two sizes that are computed from the same dimension are equal in the sample only.
+bool differ_beyond_sample(sym::Context& sym, Dim a, Dim b) {
+  if (a == b || a.is_constant() || b.is_constant()) return false;
+  const std::vector<Dim> of_a = sym::symbols(a), of_b = sym::symbols(b);
+  if (std::find_first_of(of_a.begin(), of_a.end(), of_b.begin(), of_b.end()) == of_a.end()) return false;
+  const auto at_a = sym.sample(a), at_b = sym.sample(b);
+  return at_a && at_a == at_b && *at_a != 1 && !equal_beyond_sample(sym, a, b);
 }
 
 Dim broadcast_size(sym::Context& sym, Dim a, Dim b, const Shape& sa, const Shape& sb) {
-  if (const auto r = sym.broadcast(a, b)) return *r;
+  if (const auto r = sym.broadcast(a, b); r && !differ_beyond_sample(sym, a, b)) return *r;
   const bool constants = a.is_constant() && b.is_constant();
   if (!constants) {
     // The larger of the two at run time is the constant, whatever the data.
     if (a.is_constant() && data_dependent(sym, b)) return a;
     if (b.is_constant() && data_dependent(sym, a)) return b;
-    if (equal_beyond_sample(sym, a, b)) return b.is_constant() ? b : a;
+    if (equal_beyond_sample(sym, a, b)) {
+      sym.assume({sym::Assumption::Kind::Equal, a, b});
+      return b.is_constant() ? b : a;
+    }
   }
+  sym.conflict = {a, b};
   throw Error(constants ? Code::ShapeMismatch : Code::BurntSize,
               fmt::format("the shapes {} and {} do not broadcast: {} against {}", print_shape(sa), print_shape(sb),
                           a.str(), b.str()));
@@ -84,6 +69,19 @@ int64_t normalized(const Inference& f, int64_t axis, size_t rank) {
 }
 
 }  // namespace
+
+bool equal_beyond_sample(sym::Context& sym, Dim a, Dim b) {
+  static constexpr std::array<int64_t, 8> factors{2, 3, 5, 7, 11, 13, 17, 19};
+  static constexpr int64_t no_sample = 240;  // a size with many divisors, where none is known
+  std::unordered_map<Dim, int64_t> values;
+  auto value_of = [&](Dim symbol) -> std::optional<int64_t> {
+    const int64_t sample = sym.info(symbol).sample.value_or(no_sample);
+    return values.try_emplace(symbol, sample * factors[values.size() % factors.size()]).first->second;
+  };
+  const auto at_a = sym.evaluate(a, value_of);
+  const auto at_b = sym.evaluate(b, value_of);
+  return !at_a || !at_b || *at_a == *at_b;
+}
 
 void Inference::set(size_t output, DType dtype, Shape shape) {
   if (output >= node.outputs.size() || !node.outputs[output]) return;
@@ -163,7 +161,9 @@ const OpDef* find_op(std::string_view name) {
 bool sizes_agree(sym::Context& sym, Dim a, Dim b) {
   if (const auto equal = sym.equal(a, b)) return *equal;
   if (data_dependent(sym, a) || data_dependent(sym, b)) return true;
-  return equal_beyond_sample(sym, a, b);
+  if (!equal_beyond_sample(sym, a, b)) return false;
+  sym.assume({sym::Assumption::Kind::Equal, a, b});
+  return true;
 }
 
 namespace infer {
@@ -202,6 +202,7 @@ Dim size_from(Inference& f, size_t input, std::string_view name) {
 Dim same_size(Inference& f, Dim a, Dim b, std::string_view what) {
   if (!sizes_agree(f.sym, a, b)) {
     const auto at_a = f.sym.sample(a), at_b = f.sym.sample(b);
+    f.sym.conflict = {a, b};
     const bool never = f.sym.equal(a, b) == false || (at_a && at_b && *at_a != *at_b);
     throw Error(
         never ? Code::ShapeMismatch : Code::BurntSize,

@@ -53,8 +53,14 @@ const OpDef* find_op(std::string_view name);
 /// Sizes that a and b broadcast to. Throws ShapeMismatch, or BurntSize where a dynamic dimension meets a number.
 Shape broadcast_shapes(sym::Context& sym, const Shape& a, const Shape& b);
 
+/// Whether two sizes are equal when every dimension is a multiple of its sample size, each by another factor. A size
+/// that the program computes agrees there even where the model only runs for multiples of some number; one that
+/// tracing burnt in does not.
+bool equal_beyond_sample(sym::Context& sym, Dim a, Dim b);
+
 /// Whether two sizes that must agree may be taken to do so: they are equal, or the program computes both and they are
-/// equal at sizes other than the sample's too, or one is known only at run time.
+/// equal at sizes other than the sample's too, or one is known only at run time. What is not proven is recorded as an
+/// assumption.
 bool sizes_agree(sym::Context& sym, Dim a, Dim b);
 
 }  // namespace lithify::onnx

@@ -142,9 +142,35 @@ onnx::Value* plane_indices(onnx::Builder& b, onnx::Value* indices, onnx::Value* 
   return out;
 }
 
+// Whether the window is dynamic: then it can only be all of the input, which is checked.
+bool takes_in_everything(Call& c, size_t dims) {
+  std::vector<Dim> kernel = c.sizes("kernel_size");
+  if (std::all_of(kernel.begin(), kernel.end(), [](Dim d) { return d.is_constant(); })) return false;
+  const Shape& shape = c.tensor("self")->shape;
+  kernel.resize(dims, kernel[0]);
+  for (size_t i = 0; i < dims; ++i) {
+    if (Dim size = shape[shape.size() - dims + i]; kernel[i] != size) {
+      c.sym.conflict = {size, kernel[i]};
+      throw Error(Code::BurntSize, fmt::format("{}: a window of {} in a dimension of {} is known only at run time",
+                                               c.schema.full_name(), kernel[i].str(), size.str()));
+    }
+  }
+  for (Dim d : c.sizes("padding"))
+    if (!d.is(0)) c.unsupported("a window with padding whose size is known only at run time");
+  return true;
+}
+
+onnx::Value* pooled_whole(Call& c, size_t dims, std::string_view reduction) {
+  onnx::Value* x = c.tensor("self");
+  std::vector<int64_t> axes(dims);
+  std::iota(axes.begin(), axes.end(), static_cast<int64_t>(x->rank() - dims));
+  return c.onnx.reduce(reduction, x, axes, true);
+}
+
 // The maxima and, if asked for, their positions.
 std::vector<onnx::Value*> max_pool(Call& c, bool indices) {
   size_t dims = dims_of(c);
+  if (!indices && takes_in_everything(c, dims)) return {pooled_whole(c, dims, "ReduceMax")};
   Window given = window_of(c, dims);
   onnx::Builder& b = c.onnx;
   onnx::Value* input = c.tensor("self");
@@ -174,6 +200,11 @@ std::vector<onnx::Value*> max_pool(Call& c, bool indices) {
 
 Value avg_pool(Call& c) {
   size_t dims = dims_of(c);
+  if (takes_in_everything(c, dims)) {
+    if (c.schema.argument("divisor_override") && !c.none("divisor_override"))
+      c.unsupported("a divisor with this window");
+    return pooled_whole(c, dims, "ReduceMean");
+  }
   Window w = window_of(c, dims);
   onnx::Builder& b = c.onnx;
   bool include = c.flag("count_include_pad");

@@ -175,6 +175,7 @@ Value expanded(Call& c, const std::vector<Dim>& sizes) {
       to[i] = have;
     } else if (!have.is(1) && (to[i].is(1) || !c.sym.broadcast(have, to[i]))) {
       bool burnt = !have.is_constant() || !to[i].is_constant();
+      c.sym.conflict = {have, to[i], i};
       throw Error(
           burnt ? Code::BurntSize : Code::ShapeMismatch,
           fmt::format("{}: dimension {} of size {} cannot become {}", c.schema.full_name(), i, have.str(), to[i].str()),
@@ -314,9 +315,14 @@ Value split_by_size(Call& c) {
   Dim size = at(x->shape, axis), each = c.size("split_size");
   if (size.is(0) || each.is(0)) return pieces(c, axis, {size});
   std::optional<int64_t> count = c.sym.ceil_div(size, each).constant();
-  if (!count)
-    c.unsupported(
-        fmt::format("the number of pieces of {} would depend on the dynamic size {}", each.str(), size.str()));
+  if (!count) {
+    const std::string what =
+        fmt::format("the number of pieces of {} would depend on the dynamic size {}", each.str(), size.str());
+    std::optional<int64_t> pieces_in_sample = c.sym.sample(c.sym.ceil_div(size, each));
+    if (!pieces_in_sample || !each.is_constant()) c.unsupported(what);
+    c.sym.conflict = {size, c.sym.mul(each, c.sym.constant(*pieces_in_sample))};
+    throw Error(Code::BurntSize, fmt::format("{}: {}", c.schema.full_name(), what));
+  }
   return pieces_of(c, axis, size, each, *count);
 }
 

@@ -56,6 +56,29 @@ std::vector<Term> terms(Expr e) {
 
 std::pair<Expr, Expr> operands(Expr e) { return {Expr(e.node()->left), Expr(e.node()->right)}; }
 
+namespace {
+
+void collect_symbols(Expr e, std::vector<Expr>& out) {
+  if (e.is_constant()) return;
+  if (e.is_symbol()) {
+    if (std::ranges::find(out, e) == out.end()) out.push_back(e);
+  } else if (kind(e) == Kind::Polynomial) {
+    for (const Term& t : terms(e))
+      for (Expr atom : t.atoms) collect_symbols(atom, out);
+  } else {
+    collect_symbols(operands(e).first, out);
+    collect_symbols(operands(e).second, out);
+  }
+}
+
+}  // namespace
+
+std::vector<Expr> symbols(Expr e) {
+  std::vector<Expr> out;
+  collect_symbols(e, out);
+  return out;
+}
+
 // ---- the readable formula -----------------------------------------------------------------------------------------
 
 namespace {
@@ -137,6 +160,15 @@ std::string Expr::str() const {
   std::string out;
   if (node_) print(*this, Within::Sum, out);
   return out;
+}
+
+std::string Assumption::str() const {
+  if (kind == Kind::Equal) return fmt::format("{} == {}", a.str(), b.str());
+  std::string out;
+  print(a, Within::Product, out);
+  out += " % ";
+  print(b, Within::Divisor, out);
+  return out + " == 0";
 }
 
 // ---- Context ------------------------------------------------------------------------------------------------------
@@ -250,20 +282,29 @@ std::optional<int64_t> Context::sample(Expr e) const {
   return evaluate(e, [&](Expr symbol) { return info(symbol).sample; });
 }
 
+void Context::assume(Assumption a) {
+  if (std::ranges::find(assumptions_, a) == assumptions_.end()) assumptions_.push_back(a);
+}
+
 Expr Context::substitute(Expr e, Expr symbol, Expr by) {
-  if (e == symbol) return by;
-  if (!(e.node()->symbols & symbol.node()->symbols) || e.is_symbol()) return e;
+  if (!(e.node()->symbols & symbol.node()->symbols)) return e;
+  return rebuild(e, [&](Expr s) { return s == symbol ? by : s; });
+}
+
+Expr Context::rebuild(Expr e, const std::function<Expr(Expr symbol)>& replace) {
+  if (e.is_constant()) return constant(*e.constant());
+  if (e.is_symbol()) return replace(e);
   if (kind(e) == Kind::Polynomial) {
     Expr sum = constant(0);
     for (const Term& t : terms(e)) {
       Expr product = constant(t.coefficient);
-      for (Expr atom : t.atoms) product = mul(product, substitute(atom, symbol, by));
+      for (Expr atom : t.atoms) product = mul(product, rebuild(atom, replace));
       sum = add(sum, product);
     }
     return sum;
   }
   const auto [left, right] = operands(e);
-  const Expr a = substitute(left, symbol, by), b = substitute(right, symbol, by);
+  const Expr a = rebuild(left, replace), b = rebuild(right, replace);
   switch (kind(e)) {
     case Kind::FloorDiv:
       return floor_div(a, b);

@@ -56,6 +56,22 @@ struct SymbolInfo {
   int64_t divisor = 1;                           ///< every value is a multiple of this
 };
 
+/// What an export takes to hold of sizes because it cannot be decided: a == b, or a % b == 0.
+struct Assumption {
+  enum class Kind : uint8_t { Equal, Multiple };
+  Kind kind = Kind::Equal;
+  Expr a, b;
+  bool operator==(const Assumption&) const = default;
+  /// "height % 2 == 0".
+  std::string str() const;
+};
+
+/// Two sizes that must agree, and do so in the sample only.
+struct Conflict {
+  Expr a, b;
+  size_t at = 0;  ///< how many sizes of the same values agree before them
+};
+
 /// Makes and owns expressions. Not thread safe, and neither are the functions on its expressions; one per export.
 class Context {
  public:
@@ -102,10 +118,19 @@ class Context {
   /// The expression with a symbol replaced, by what is within the symbol's facts. Throws ShapeMismatch when sizes no
   /// longer broadcast.
   Expr substitute(Expr e, Expr symbol, Expr by);
+  /// An expression of any context made anew in this one, with `replace` of each symbol in its place.
+  Expr rebuild(Expr e, const std::function<Expr(Expr symbol)>& replace);
+
+  /// Records what has to be taken for granted, once.
+  void assume(Assumption a);
+  const std::vector<Assumption>& assumptions() const { return assumptions_; }
+  /// What the last contradiction was about: what throws BurntSize sets it.
+  std::optional<Conflict> conflict;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
+  std::vector<Assumption> assumptions_;
 };
 
 // ---- for those who turn an expression into something else (the ONNX builder) ----
@@ -124,6 +149,8 @@ Kind kind(Expr e);
 std::vector<Term> terms(Expr e);
 /// The two operands of FloorDiv, Mod, Min, Max, Broadcast.
 std::pair<Expr, Expr> operands(Expr e);
+/// The symbols of an expression, each once, in the order in which they stand.
+std::vector<Expr> symbols(Expr e);
 
 }  // namespace lithify::sym
 

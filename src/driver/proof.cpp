@@ -1,0 +1,107 @@
+#include "driver/proof.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace lithify::driver {
+namespace {
+
+using Symbols = std::vector<sym::Expr>;
+
+constexpr int64_t largest_divisor = 256;
+constexpr int64_t divisible = 64 * 9 * 5 * 7 * 11;  // by whatever models divide sizes by
+
+/// Whether an assumption holds for every size when each symbol is a multiple of its number.
+bool holds(sym::Context& sym, const sym::Assumption& assumed, const Symbols& symbols, const Symbols& units,
+           const std::vector<int64_t>& divisors) {
+  auto scaled = [&](sym::Expr e) {
+    return sym.rebuild(e, [&](sym::Expr s) {
+      const size_t i = static_cast<size_t>(std::find(symbols.begin(), symbols.end(), s) - symbols.begin());
+      return sym.mul(units[i], sym.constant(divisors[i]));
+    });
+  };
+  try {
+    const sym::Expr a = scaled(assumed.a), b = scaled(assumed.b);
+    return assumed.kind == sym::Assumption::Kind::Equal ? sym.equal(a, b) == true
+                                                        : sym.divide_exactly(a, b).has_value();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Whether a symbol stands within a division, or anything else that is no product or sum.
+bool is_divided(sym::Expr e, sym::Expr symbol) {
+  if (sym::kind(e) == sym::Kind::Polynomial) {
+    const std::vector<sym::Term> terms = sym::terms(e);
+    return std::ranges::any_of(terms, [&](const sym::Term& t) {
+      return std::ranges::any_of(t.atoms, [&](sym::Expr atom) { return is_divided(atom, symbol); });
+    });
+  }
+  return !e.is_constant() && !e.is_symbol() && std::ranges::count(sym::symbols(e), symbol) > 0;
+}
+
+/// The least multiples for which an assumption holds, one per symbol; empty when there are none.
+std::vector<int64_t> least_divisors(sym::Context& sym, const sym::Assumption& assumed, const Symbols& symbols) {
+  Symbols units;
+  for (sym::Expr s : symbols) units.push_back(sym.symbol({.name = sym.info(s).name}));
+  // Large numbers for as few as possible: products of them must fit.
+  std::vector<int64_t> least;
+  for (sym::Expr s : symbols) least.push_back(is_divided(assumed.a, s) || is_divided(assumed.b, s) ? divisible : 1);
+  if (!holds(sym, assumed, symbols, units, least)) {
+    least.assign(symbols.size(), divisible);
+    if (!holds(sym, assumed, symbols, units, least)) return {};
+  }
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    std::vector<int64_t> tried = least;
+    for (tried[i] = 1; tried[i] <= largest_divisor && !holds(sym, assumed, symbols, units, tried);) ++tried[i];
+    if (tried[i] > largest_divisor) return {};
+    least = tried;
+  }
+  return least;
+}
+
+}  // namespace
+
+std::vector<DimensionProof> prove(Evaluated& evaluated) {
+  std::map<std::string, DimensionProof> proofs;
+  std::map<std::string, int64_t> divisors;
+  for (auto& [name, symbol] : evaluated.dimensions) {
+    proofs[name].name = name;
+    for (const std::string& said : evaluated.preconditions)
+      if (said.starts_with(name + " ")) proofs[name].constraints.push_back(said);
+  }
+  auto constrain = [&](sym::Expr symbol, const std::string& formula) {
+    auto found = proofs.find(evaluated.sym.info(symbol).name);
+    if (found == proofs.end()) return;
+    std::vector<std::string>& all = found->second.constraints;
+    if (std::find(all.begin(), all.end(), formula) == all.end()) all.push_back(formula);
+  };
+  const std::vector<sym::Assumption> assumptions = evaluated.sym.assumptions();
+  for (const sym::Assumption& assumed : assumptions) {
+    Symbols symbols = sym::symbols(assumed.a);
+    for (sym::Expr s : sym::symbols(assumed.b))
+      if (std::find(symbols.begin(), symbols.end(), s) == symbols.end()) symbols.push_back(s);
+    const std::vector<int64_t> least = least_divisors(evaluated.sym, assumed, symbols);
+    for (size_t i = 0; i < symbols.size(); ++i) {
+      if (least.empty()) {
+        constrain(symbols[i], assumed.str());
+      } else {
+        int64_t& all = divisors.try_emplace(evaluated.sym.info(symbols[i]).name, 1).first->second;
+        all = std::lcm(all, least[i]);
+      }
+    }
+  }
+  std::vector<DimensionProof> out;
+  for (auto& [name, proof] : proofs) {
+    if (auto found = divisors.find(name); found != divisors.end() && found->second > 1)
+      proof.constraints.insert(proof.constraints.begin(), fmt::format("{} % {} == 0", name, found->second));
+    proof.repairs = evaluated.repaired[name];
+    proof.unproven = evaluated.unproven[name];
+    out.push_back(std::move(proof));
+  }
+  return out;
+}
+
+}  // namespace lithify::driver

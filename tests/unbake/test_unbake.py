@@ -1,0 +1,157 @@
+"""Sizes that tracing burnt in: repaired and right at every size, or refused with their line."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import subprocess
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.driver import LITHIFY, Names, Session, compare, export, export_command, flat
+from tests.unbake.corpus import CORPUS, OTHER_SIZES, SECOND_CAPTURE, SIZES, Burnt
+
+by_name = pytest.mark.parametrize("model", CORPUS, ids=lambda m: m.name)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> object:
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def trace(model: Burnt, at: dict[str, int], path: Path) -> Path:
+    torch.jit.trace(model.module(), model.inputs(at), check_trace=False).save(str(path))
+    return path
+
+
+def axes(model: Burnt) -> Names:
+    return {
+        name: {i: d for i, d in enumerate(shape) if isinstance(d, str)} for name, shape in zip("xy", model.shapes, strict=False)
+    }
+
+
+def check_sizes(model: Burnt, onnx_file: Path) -> None:
+    session = Session(onnx_file)
+    eager = model.module()
+    for at in [SIZES, *OTHER_SIZES]:
+        inputs = model.inputs(at)
+        compare(session.run(*inputs), flat(eager(*inputs)), outputs=session.outputs)
+
+
+def refusal(model: Burnt, pt: Path, *flags: str) -> str:
+    """The messages of an export that must fail, and leave nothing behind; one of them has a line of the model."""
+    out = pt.with_suffix(".onnx")
+    command = export_command(pt, out, dynamic=axes(model), flags=flags)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, f"{model.name} was exported\n{done.stderr}"
+    assert not out.exists()
+    lines, first = inspect.getsourcelines(model.forward)
+    told = [int(n) for n in re.findall(r"corpus\.py:(\d+)", done.stderr)]
+    assert any(first <= n < first + len(lines) for n in told), done.stderr
+    return done.stderr
+
+
+@by_name
+def test_one_capture(model: Burnt, tmp_path: Path) -> None:
+    pt = trace(model, SIZES, tmp_path / "model.pt")
+    if model.one == "refused":
+        assert re.search("LTH06[14]", refusal(model, pt))
+    elif model.one == "unproven":
+        assert "LTH064" in refusal(model, pt, "--strict")
+    elif model.one == "right":
+        export(pt, tmp_path / "model.onnx", dynamic=axes(model))
+        check_sizes(model, tmp_path / "model.onnx")
+
+
+@by_name
+def test_two_captures(model: Burnt, tmp_path: Path) -> None:
+    pt = trace(model, SIZES, tmp_path / "model.pt")
+    also = ["--also", str(trace(model, SECOND_CAPTURE, tmp_path / "other.pt"))]
+    if model.two == "refused":
+        assert "LTH065" in refusal(model, pt, *also)
+    else:
+        export(pt, tmp_path / "model.onnx", dynamic=axes(model), flags=also)
+        check_sizes(model, tmp_path / "model.onnx")
+
+
+def test_refusal_on_request(tmp_path: Path) -> None:
+    model = next(m for m in CORPUS if m.name == "view_of_ints")
+    assert "LTH061" in refusal(model, trace(model, SIZES, tmp_path / "model.pt"), "--no-unbake")
+
+
+def test_report(tmp_path: Path) -> None:
+    """Repairs and constraints are told as JSON, and are in the file."""
+    model = next(m for m in CORPUS if m.name == "window_partition")
+    pt = trace(model, SIZES, tmp_path / "model.pt")
+    command = [*export_command(pt, tmp_path / "model.onnx", dynamic=axes(model)), "--json"]
+    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+    found = {d["name"]: d for d in told["dimensions"]}
+    assert found["height"]["constraints"] == ["height % 4 == 0"]
+    assert found["width"]["constraints"] == ["width % 4 == 0"]
+    assert found["batch"]["constraints"] == [] and found["batch"]["repairs"] > 0
+    notes = [m for m in told["messages"] if m["code"] == "LTH062"]
+    lines, first = inspect.getsourcelines(model.forward)
+    assert all(m["file"].endswith("corpus.py") and first <= m["line"] < first + len(lines) for m in notes)
+    properties = {p.key: p.value for p in Session(tmp_path / "model.onnx").model.metadata_props}
+    assert properties["lithify.dimension.height"].startswith("proven where height % 4 == 0")
+
+
+@pytest.mark.parametrize("sample", [{"batch": 1}, {"batch": 4, "seq": 16}], ids=["one", "colliding"])
+@by_name
+def test_sample_that_hides_sizes(model: Burnt, sample: dict[str, int], tmp_path: Path) -> None:
+    """A 1 may be any other 1, and a 16 a width: right at every size, or refused, or told as unproven, but never wrong."""
+    if model.one in ("unproven", "unseen"):
+        return
+    pt = trace(model, {**SIZES, **sample}, tmp_path / "model.pt")
+    command = export_command(pt, tmp_path / "model.onnx", dynamic=axes(model))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode == 0 and "LTH064" not in done.stderr:
+        check_sizes(model, tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("name", ["attention", "positions", "mean_by_division"])
+def test_two_exported_programs(name: str, tmp_path: Path) -> None:
+    """Sizes that torch.export fixed are opened by a second program of other sizes."""
+    model = next(m for m in CORPUS if m.name == name)
+    files = []
+    for at in (SIZES, SECOND_CAPTURE):
+        files.append(tmp_path / f"{at['batch']}.pt2")
+        torch.export.save(torch.export.export(model.module(), model.inputs(at)), files[-1])
+    assert (
+        "LTH061"
+        in subprocess.run(
+            export_command(files[0], tmp_path / "model.onnx", dynamic=axes(model)), capture_output=True, text=True, timeout=120
+        ).stderr
+    )
+    export(files[0], tmp_path / "model.onnx", dynamic=axes(model), flags=["--also", str(files[1])])
+    check_sizes(model, tmp_path / "model.onnx")
+
+
+def test_discovery(tmp_path: Path) -> None:
+    model = next(m for m in CORPUS if m.name == "attention")
+    pt = trace(model, SIZES, tmp_path / "model.pt")
+    export(pt, tmp_path / "model.onnx", flags=["--dynamic", "auto"], names={"x": {0: "x_0", 1: "x_1"}})
+    check_sizes(model, tmp_path / "model.onnx")
+    command = [str(LITHIFY), "inspect", "--dynamic", "--json", str(pt)]
+    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+    assert told["dynamic_inputs"][0]["shape"] == ["x_0", "x_1", "16"]
+    assert [d["name"] for d in told["dimensions"]] == ["x_0", "x_1"]
+
+
+def test_colliding_sizes(tmp_path: Path) -> None:
+    """A batch of 2 beside 2 heads: the reshape that keeps dimensions in their places is meant."""
+
+    def heads(x: torch.Tensor) -> torch.Tensor:
+        b, t = int(x.shape[0]), int(x.shape[1])
+        return x.view(b, t, 2, 8).transpose(1, 2).reshape(b, 2, t * 8)
+
+    model = Burnt("heads", heads, (("batch", "seq", 16),), "right", "right")
+    pt = trace(model, {**SIZES, "batch": 2}, tmp_path / "model.pt")
+    export(pt, tmp_path / "model.onnx", dynamic=axes(model))
+    check_sizes(model, tmp_path / "model.onnx")

@@ -1,0 +1,118 @@
+// Sizes that tracing burnt in, through the API, with models in memory.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "lithify/lithify.hpp"
+#include "model_bytes.hpp"
+
+namespace lithify {
+namespace {
+
+using namespace test;
+
+/// A traced model of float32[batch, seq, 4] with this body.
+std::string traced(int64_t batch, int64_t seq, const std::string& body) {
+  const std::string sample =
+      pickle::tensor(pickle::storage("FloatStorage", "0", batch * seq * 4), 0, {batch, seq, 4}, {seq * 4, 4, 1});
+  return zip_of({{.name = "net/version", .data = "3\n"},
+                 {.name = "net/byteorder", .data = "little"},
+                 {.name = "net/constants.pkl", .data = "\x80\x02)."},
+                 {.name = "net/data.pkl", .data = pickle::whole(pickle::object("__torch__", "Net", pickle::dict("")))},
+                 {.name = "net/traced_inputs/0", .data = ""},
+                 {.name = "net/traced_inputs.pkl",
+                  .data = pickle::whole(pickle::dict(pickle::text("forward") + pickle::list(sample)))},
+                 {.name = "net/code/__torch__.py",
+                  .data = "class Net(Module):\n"
+                          "  __parameters__ = []\n"
+                          "  __buffers__ = []\n"
+                          "  def forward(self: __torch__.Net,\n"
+                          "    x: Tensor) -> Tensor:\n"
+                          "    return " +
+                          body + "\n"}});
+}
+
+ModelSource source(const std::string& bytes) { return ModelSource(Bytes(bytes.data(), bytes.size())); }
+
+ExportOptions dynamic() {
+  ExportOptions options;
+  options.dynamic_axes["x"] = {{0, "batch"}, {1, "seq"}};
+  return options;
+}
+
+ExportResult exported(const std::string& model, const ExportOptions& options) {
+  std::vector<std::byte> out;
+  return export_bytes(
+      source(model),
+      [&](uint64_t size) {
+        out.resize(size);
+        return out.data();
+      },
+      options);
+}
+
+std::string error_of(const std::string& model, const ExportOptions& options) {
+  try {
+    exported(model, options);
+    return "";
+  } catch (const ExportError& e) {
+    for (const Message& m : e.messages)
+      if (m.severity == "error") return m.code;
+    return "no error";
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a burnt size becomes a formula of the dimensions, and is told") {
+  const ExportResult r = exported(traced(5, 7, "torch.view(x, [35, 4])"), dynamic());
+  CHECK(r.outputs[0].str() == "output: float32[batch*seq, 4]");
+  REQUIRE(r.dimensions.size() == 2);
+  CHECK(r.dimensions[0].str() == "proven for every size, 1 number repaired");
+  REQUIRE(r.messages.size() == 1);
+  CHECK(r.messages[0].code == "LTH062");
+}
+
+TEST_CASE("a burnt size is refused on request") {
+  ExportOptions options = dynamic();
+  options.unbake = ExportOptions::Unbake::Never;
+  CHECK(error_of(traced(5, 7, "torch.view(x, [35, 4])"), options) == "LTH061");
+}
+
+TEST_CASE("a number that keeps the place of a dimension stands for it, where nothing contradicts it too") {
+  CHECK(exported(traced(2, 7, "torch.reshape(x, [2, -1])"), dynamic()).outputs[0].str() ==
+        "output: float32[batch, 4*seq]");
+}
+
+TEST_CASE("a 1 that may be a dimension is refused, or guessed on request") {
+  const std::string model = traced(1, 7, "torch.reshape(x, [1, -1])");
+  ExportOptions options = dynamic();
+  CHECK(error_of(model, options) == "LTH063");
+  options.unbake = ExportOptions::Unbake::Guess;
+  CHECK(exported(model, options).outputs[0].str() == "output: float32[batch, 4*seq]");
+}
+
+TEST_CASE("what differs between captures in memory is solved for, in values too") {
+  const std::string other = traced(3, 10, "torch.div(torch.sum(x, [1]), 10)");
+  ExportOptions options = dynamic();
+  options.also.push_back(source(other));
+  const ExportResult r = exported(traced(5, 7, "torch.div(torch.sum(x, [1]), 7)"), options);
+  CHECK(r.dimensions[1].str() == "proven for every size, 1 number repaired");
+}
+
+TEST_CASE("a number in a value is told as unproven, and refused if asked") {
+  const std::string model = traced(5, 7, "torch.div(torch.sum(x, [1]), 7)");
+  ExportOptions options = dynamic();
+  CHECK(exported(model, options).dimensions[1].unproven == 1);
+  options.strict = true;
+  CHECK(error_of(model, options) == "LTH064");
+}
+
+TEST_CASE("captures that differ in more than numbers are refused") {
+  const std::string other = traced(3, 10, "torch.relu(x)");
+  ExportOptions options = dynamic();
+  options.also.push_back(source(other));
+  CHECK(error_of(traced(5, 7, "torch.tanh(x)"), options) == "LTH065");
+}
+
+}  // namespace lithify
