@@ -146,6 +146,11 @@ struct ExportOptions {
   bool self_check = false;
   /// Loops of at most this many turns, where that is known, become copies of their bodies; others become Loop.
   int64_t unroll = 128;
+  /// What happens to a model whose results depend on what earlier runs left in its buffers or attributes: the export is
+  /// refused; these tensors become further inputs, and their new contents further outputs ("hidden", "hidden.next"); or
+  /// every run begins with what the file holds.
+  enum class State { Refuse, InOut, Frozen };
+  State state = State::Refuse;
   /// What happens to numbers that tracing burnt in and that contradict a dynamic dimension: the export is refused; they
   /// are replaced by formulas of the dimensions, where the program decides which; or where it leaves a choice as well.
   enum class Unbake { Never, Decided, Guess };

@@ -271,6 +271,14 @@ void add_conversion(CLI::App& command, Arguments& a) {
                   "loops of at most this many turns, where that is known, become copies of their bodies")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  command
+      .add_option("--state", a.options.state,
+                  "what a model that keeps state in its buffers becomes: nothing (error), a model with the state as "
+                  "further inputs and outputs (io), or one that begins anew with every run (frozen)")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, ExportOptions::State>{{"error", ExportOptions::State::Refuse},
+                                                      {"io", ExportOptions::State::InOut},
+                                                      {"frozen", ExportOptions::State::Frozen}}));
   command.add_option("--dynamic", a.dynamic, "dynamic dimensions: 'x:0=batch,1=seq'; 'auto' for all that can be")
       ->allow_extra_args(false);
   command

@@ -117,10 +117,14 @@ void check_dynamic(const ExportOptions& options, const onnx::Graph& graph, std::
   }
 }
 
-}  // namespace
+/// Tensors of the model that are inputs of the graph, by name, and whether their contents at the end are outputs.
+struct StateInputs {
+  std::set<std::string> names = {};
+  bool outputs = false;
+};
 
-std::unique_ptr<Evaluated> evaluate(const program::Program& program, const ExportOptions& options,
-                                    const Repairs& repairs, bool stop_early) {
+std::unique_ptr<Evaluated> evaluate_with(const program::Program& program, const ExportOptions& options,
+                                         const Repairs& repairs, bool stop_early, const StateInputs& state) {
   if (options.opset < lowest_opset || options.opset > highest_opset)
     throw Error(Code::BadOpset, fmt::format("opset {} cannot be written", options.opset),
                 fmt::format("opsets {} to {} can", lowest_opset, highest_opset));
@@ -143,6 +147,7 @@ std::unique_ptr<Evaluated> evaluate(const program::Program& program, const Expor
   evaluator.self_check = options.self_check && options.also.empty();
   evaluator.most_unrolled = options.unroll;
   evaluator.stop_early = stop_early;
+  evaluator.state_inputs = state.names;
   for (auto& [literal, formula] : repairs.numbers) evaluator.repairs[literal] = out->rebuilt(*repairs.sym, formula);
   eval::Value result = evaluator.run(std::move(inputs.arguments));
   out->diagnostics = std::move(inputs.warnings);
@@ -158,10 +163,56 @@ std::unique_ptr<Evaluated> evaluate(const program::Program& program, const Expor
   collect_outputs(builder, result, "", outputs);
   if (outputs.empty()) throw Error(Code::UnsupportedType, "the model returns no tensor");
   name_outputs(options, *out->model.graph, outputs);
+  out->changes = evaluator.changes();
+  for (const eval::Change& change : out->changes)
+    if (state.outputs && state.names.contains(change.name)) outputs.emplace_back(change.name + ".next", change.after);
   split_complex(builder, outputs, out->diagnostics);
   builder.finish(outputs);
   rules.declare_domains(out->model);
   check_dynamic(options, *out->model.graph, out->diagnostics, find_inputs(program, options));
+  return out;
+}
+
+bool uses(const onnx::Graph& graph, const std::set<std::string>& inputs) {
+  return std::ranges::any_of(graph.all_nodes(), [&](const onnx::Node* node) {
+    return std::ranges::any_of(node->inputs, [&](const onnx::Value* in) {
+      return in && in->kind == onnx::Value::Kind::Input && inputs.contains(in->name);
+    });
+  });
+}
+
+Diagnostic keeps_state(const eval::Change& change, bool asked) {
+  return {Code::UnsupportedState,
+          Severity::Error,
+          fmt::format("the results depend on '{}', which every run changes{}", change.name,
+                      asked ? ", and which is no tensor that keeps its type and shape" : ""),
+          change.place,
+          asked ? ""
+                : "--state io makes it an input and an output; --state frozen lets every run begin with what the file "
+                  "holds",
+          change.name};
+}
+
+}  // namespace
+
+std::unique_ptr<Evaluated> evaluate(const program::Program& program, const ExportOptions& options,
+                                    const Repairs& repairs, bool stop_early) {
+  std::unique_ptr<Evaluated> out = evaluate_with(program, options, repairs, stop_early, {});
+  if (out->failed() || out->changes.empty() || options.state == ExportOptions::State::Frozen) return out;
+  // What a run changes and no result depends on is nobody's concern: statistics in training, results kept for a look.
+  StateInputs state;
+  bool other = false;
+  for (const eval::Change& change : out->changes) {
+    if (change.after) state.names.insert(change.name);
+    other = other || !change.after;
+  }
+  const bool asked = options.state == ExportOptions::State::InOut;
+  if (!other && !uses(*evaluate_with(program, options, repairs, stop_early, state)->model.graph, state.names))
+    return out;
+  state.outputs = true;
+  if (asked && !other) return evaluate_with(program, options, repairs, stop_early, state);
+  for (const eval::Change& change : out->changes)
+    if (!asked || !change.after) out->diagnostics.push_back(keeps_state(change, asked));
   return out;
 }
 

@@ -121,10 +121,7 @@ Value Evaluator::from_data(const program::Data& data) {
     case K::Device:
       return Device{data.text};
     case K::Tensor:
-      return shared(data.tensor.get(), [&]() -> Value {
-        auto path = paths_.find(data.tensor.get());
-        return builder_.weight(*data.tensor, path == paths_.end() ? std::string() : path->second);
-      });
+      return shared(data.tensor.get(), [&]() -> Value { return contents_at_first(*data.tensor); });
     case K::List:
       return shared(data.container.get(), [&]() -> Value {
         std::vector<Value> items;
@@ -497,6 +494,15 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
                std::string(base)});
 }
 
+namespace {
+
+bool is_in_place(std::string_view name) {
+  const std::string_view base = name.substr(0, name.find('.'));
+  return base.ends_with('_') && !base.ends_with("__");
+}
+
+}  // namespace
+
 Value Evaluator::call_operator(const Expr& e, Frame& frame) {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> keywords;
@@ -517,6 +523,8 @@ Value Evaluator::call_operator(const Expr& e, Frame& frame) {
   const size_t moved = builder_.moved_boundaries.size();
   note_uses(e, positional);
   builder_.sym.conflict.reset();
+  if (is_in_place(e.name) && !positional.empty() && positional[0].is_tensor())
+    written_at_.emplace_back(positional[0].tensor(), e.pos);
   try {
     Value result = apply(e.name, std::move(positional), std::move(keywords));
     result.origin = origin;
@@ -669,7 +677,10 @@ void Evaluator::execute(const Stmt& s, Frame& frame) {
       return assign(s, frame);
     case Stmt::Kind::SetAttribute: {
       Value object = evaluate(s.values[0], frame), value = evaluate(s.values[1], frame);
-      if (auto* o = object.get_if<std::shared_ptr<Object>>()) (*o)->set(s.name, std::move(value));
+      if (auto* o = object.get_if<std::shared_ptr<Object>>()) {
+        set_at_.try_emplace({o->get(), s.name}, pos_);
+        (*o)->set(s.name, std::move(value));
+      }
       return;
     }
     case Stmt::Kind::Evaluate:
@@ -922,7 +933,10 @@ Value Evaluator::evaluate_annotation(const Type& type, Value v) {
 Value Evaluator::attribute(const Value& object, const std::string& name) {
   if (object.is_poison()) return object;
   if (auto* o = object.get_if<std::shared_ptr<Object>>()) {
-    if (Value* v = (*o)->attribute(name)) return usable(*v);
+    if (Value* v = (*o)->attribute(name)) {
+      if (std::pair key(o->get(), name); !set_at_.contains(key)) read_first_.insert(std::move(key));
+      return usable(*v);
+    }
     if ((*o)->type)
       for (auto& [constant, expr] : (*o)->type->constants)
         if (constant == name) {

@@ -51,6 +51,13 @@ struct NumberUse {
   program::Pos pos;
 };
 
+/// Something of the model that forward leaves other than it found it: the next run would find that.
+struct Change {
+  std::string name;              ///< in the state dict
+  onnx::Value* after = nullptr;  ///< the contents of a tensor at the end; nullptr for all that cannot be an output
+  Place place;                   ///< of a statement that changes it
+};
+
 class Evaluator {
  public:
   Evaluator(const program::Program& program, const Registry& rules, onnx::Builder& builder);
@@ -58,6 +65,9 @@ class Evaluator {
   /// The model's forward on these inputs (without self), hooks of the root included. What cannot be exported is
   /// collected in `diagnostics`, and evaluation goes on as far as it can.
   Value run(std::vector<Value> inputs);
+
+  /// What the last run changed of the model, in the order of the model's attributes.
+  std::vector<Change> changes();
 
   /// An operator by name ("aten::add" or "aten::add.Tensor").
   Value apply(std::string_view name, std::vector<Value> positional,
@@ -76,6 +86,8 @@ class Evaluator {
 
   /// Into how many names the result of the operator that is being called is unpacked; 0 where that is not said.
   size_t unpacked = 0;
+  /// Tensors of the model, by their names in the state dict, that are inputs of the graph and no weights.
+  std::set<std::string> state_inputs;
 
   std::vector<Diagnostic> diagnostics;
   std::vector<SizeIssue> issues;  ///< in the order in which they were met
@@ -130,6 +142,9 @@ class Evaluator {
   sym::Expr indexed_size(const std::vector<Value>& positional);
   void note_uses(const program::Expr& call, const std::vector<Value>& positional);
   void note_doubts(size_t from, Origin sizes);
+  onnx::Value* contents_at_first(const TensorView& weight);
+  void find_changes(const program::Object& object, std::set<const void*>& seen, std::vector<Change>& out);
+
   void report(Diagnostic d);
   void step();
 
@@ -147,6 +162,13 @@ class Evaluator {
   std::unordered_map<const void*, std::string> paths_;  // of tensors and objects of the file
   std::unordered_map<const void*, Value> converted_;    // by identity in the file
   std::unordered_map<int64_t, Value> constants_;
+
+  // What `changes` goes by: the first contents of the model's tensors, the attributes that were read before they were
+  // set, where they were set, and which tensors were written to, and where.
+  std::unordered_map<const TensorView*, onnx::Value*> first_contents_;
+  std::set<std::pair<const Object*, std::string>> read_first_;
+  std::map<std::pair<const Object*, std::string>, program::Pos> set_at_;
+  std::vector<std::pair<TensorPtr, program::Pos>> written_at_;
 };
 
 }  // namespace lithify::eval

@@ -60,6 +60,7 @@ class Reader {
     forward_.returns = type_of(result.values[0]);
     read_model();
     std::ranges::move(body, std::back_inserter(forward_.body));
+    std::ranges::move(kept_, std::back_inserter(forward_.body));
     forward_.body.push_back(std::move(result));
     model_.methods.push_back(std::move(forward_));
     program_->classes.emplace(class_name, std::move(model_));
@@ -204,6 +205,22 @@ class Reader {
 
   // ---- outputs ----
 
+  static Expr named(std::string name) {
+    Expr e;
+    e.kind = Expr::Kind::Name;
+    e.name = std::move(name);
+    return e;
+  }
+
+  /// A buffer that the program leaves with other contents.
+  void keep(std::string_view buffer, Expr value) {
+    Stmt set;
+    set.kind = Stmt::Kind::SetAttribute;
+    set.name = buffer;
+    set.values = {named("self"), std::move(value)};
+    kept_.push_back(std::move(set));
+  }
+
   Expr read_outputs() {
     const Json module = root_["graph_module"];
     std::vector<Expr> outputs;
@@ -211,10 +228,13 @@ class Reader {
       for (const Json& spec : specs->items()) {
         const auto [kind, value] = spec.only();
         if (kind == "user_output") outputs.push_back(nodes_.argument(value["arg"]));
+        if (kind == "buffer_mutation") keep(value["buffer_name"].text(), named(nodes_.name(value["arg"])));
       }
     } else {
-      const size_t mutated = module["signature"]["buffers_to_mutate"].members().size();
+      size_t mutated = 0;
       const std::vector<Json> all = graph_["outputs"].items();
+      for (auto& [output, buffer] : module["signature"]["buffers_to_mutate"].members())
+        if (mutated < all.size()) keep(buffer.text(), nodes_.argument(all[mutated++]));
       for (size_t i = mutated; i < all.size(); ++i) outputs.push_back(nodes_.argument(all[i]));
     }
     return returned_value(out_spec(module), module.find("treespec_namedtuple_fields"), std::move(outputs));
@@ -252,12 +272,10 @@ class Reader {
       Stmt bind;
       bind.kind = Stmt::Kind::Assign;
       bind.targets = {fed.name};
-      Expr self, value;
-      self.kind = Expr::Kind::Name;
-      self.name = "self";
+      Expr value;
       value.kind = Expr::Kind::Attribute;
       value.name = fed.field;
-      value.items.push_back(std::move(self));
+      value.items.push_back(named("self"));
       bind.values.push_back(std::move(value));
       forward_.body.push_back(std::move(bind));
     }
@@ -271,6 +289,7 @@ class Reader {
   program::Class model_;
   program::Function forward_;
   std::vector<Fed> fed_;
+  std::vector<Stmt> kept_;  // buffers with other contents
 };
 
 }  // namespace

@@ -1,0 +1,52 @@
+// What a run changes of the model itself: buffers, and attributes of modules.
+#include "eval/evaluator.hpp"
+
+namespace lithify::eval {
+
+onnx::Value* Evaluator::contents_at_first(const TensorView& weight) {
+  const auto found = paths_.find(&weight);
+  const std::string path = found == paths_.end() ? std::string() : found->second;
+  onnx::Value*& contents = first_contents_[&weight];
+  if (!state_inputs.contains(path)) return contents = builder_.weight(weight, path);
+  onnx::Shape shape;
+  for (int64_t n : weight.sizes) shape.push_back(builder_.dim(n));
+  return contents = builder_.input(path, weight.dtype, std::move(shape));
+}
+
+std::vector<Change> Evaluator::changes() {
+  std::vector<Change> out;
+  std::set<const void*> seen;
+  if (root_) find_changes(*program_.root, seen, out);
+  return out;
+}
+
+void Evaluator::find_changes(const program::Object& object, std::set<const void*>& seen, std::vector<Change>& out) {
+  const auto converted = converted_.find(&object);
+  if (converted == converted_.end() || !seen.insert(&object).second) return;
+  Object& now = **converted->second.get_if<std::shared_ptr<Object>>();
+  for (auto& [name, data] : object.attributes) {
+    const Value* v = now.attribute(name);
+    const auto set = set_at_.find({&now, name});
+    Change change{now.path.empty() ? name : now.path + "." + name, nullptr,
+                  set == set_at_.end() ? Place{} : program_.locate(set->second)};
+    if (data.object) {
+      find_changes(*data.object, seen, out);
+    } else if (data.tensor) {
+      if (!seen.insert(data.tensor.get()).second) continue;
+      onnx::Value* before = first_contents_.at(data.tensor.get());
+      onnx::Value* after = v && v->is_tensor() ? v->tensor()->read(builder_) : nullptr;
+      if (before == after) continue;
+      for (auto& [tensor, pos] : written_at_)
+        if (!change.place.known() && after && tensor->shares_memory_with(*v->tensor()))
+          change.place = program_.locate(pos);
+      if (after && after->dtype == before->dtype && after->shape == before->shape) change.after = after;
+      out.push_back(std::move(change));
+    } else {
+      const auto* list = v ? v->get_if<std::shared_ptr<List>>() : nullptr;
+      const bool longer = list && data.container && (*list)->items.size() != data.container->items.size();
+      if (longer || (set != set_at_.end() && read_first_.contains({&now, name}))) out.push_back(std::move(change));
+    }
+  }
+}
+
+}  // namespace lithify::eval

@@ -1,0 +1,148 @@
+"""Models that keep state from one run to the next: refused, or the state goes in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.driver import Session, compare, export, flat
+from tests.test_cli import lithify
+
+INPUT = ["x:float32[batch=3,4]"]
+
+
+class Hidden(nn.Module):
+    """Sets a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.Linear(4, 4)
+        self.register_buffer("hidden", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.tanh(self.cell(x) + self.hidden)
+        self.hidden = y.sum(0)
+        return y
+
+
+class Average(nn.Module):
+    """Writes to a buffer, through a view as well, and on one path only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.ones(4))
+        self.register_buffer("most", torch.zeros(2, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mean.mul_(0.9).add_(x.mean(0) * 0.1)
+        if x.sum() > 0:
+            self.most[1] = torch.maximum(self.most[1], x.amax(0))
+        return x - self.mean + self.most[1]
+
+
+class Outer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Hidden()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x) * 2
+
+
+class Kept(nn.Module):
+    """Nothing depends on what is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.register_buffer("last", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        self.last = y[0]
+        return y
+
+
+class Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls = self.calls + 1
+        return x * self.calls
+
+
+def scripted(net: nn.Module, path: Path) -> Path:
+    torch.jit.script(net).save(str(path.with_suffix(".pt")))
+    return path.with_suffix(".pt")
+
+
+def exported(net: nn.Module, path: Path) -> Path:
+    program = torch.export.export(net, (torch.randn(3, 4),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},), strict=False)
+    torch.export.save(program, str(path.with_suffix(".pt2")))
+    return path.with_suffix(".pt2")
+
+
+def command(path: Path, out: Path, *flags: str) -> tuple[str, ...]:
+    told = [] if path.suffix == ".pt2" else ["--input", *INPUT]
+    return ("export", str(path), "-o", str(out), *told, *flags)
+
+
+@pytest.mark.parametrize(
+    ("make", "save", "names"),
+    [
+        (Hidden, scripted, ["hidden"]),
+        (Hidden, exported, ["hidden"]),
+        (Average, scripted, ["mean", "most"]),
+        (Outer, scripted, ["inner.hidden"]),
+    ],
+)
+def test_state_goes_in_and_out(
+    make: Callable[[], nn.Module], save: Callable[[nn.Module, Path], Path], names: list[str], tmp_path: Path, out: Path
+) -> None:
+    net = make().eval()
+    path = save(net, tmp_path / "net")
+    net = make().eval() if not list(net.parameters()) else net
+    refused = lithify(*command(path, out))
+    assert refused.returncode == 1 and f"'{names[0]}', which every run changes" in refused.stderr, refused.stderr
+    assert "--state io" in refused.stderr and not out.exists()
+    assert lithify(*command(path, out, "--state", "io")).returncode == 0
+    session = Session(out)
+    assert session.names == ["x", *names] and [n for n, _ in session.outputs][1:] == [f"{n}.next" for n in names]
+    state = [net.get_buffer(name).clone() for name in names]
+    for rows in (3, 1, 5):
+        x = torch.randn(rows, 4)
+        with torch.no_grad():
+            expected = net(x)
+        y, *state = session.run(x, *state)
+        compare([y, *state], [expected, *(net.get_buffer(name) for name in names)])
+
+
+def test_frozen(tmp_path: Path, out: Path) -> None:
+    net = Hidden().eval()
+    path = scripted(net, tmp_path / "net")
+    assert lithify(*command(path, out, "--state", "frozen")).returncode == 0
+    x = torch.randn(2, 4)
+    compare(Session(out).run(x), flat(net(x).detach()))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_what_no_result_depends_on(training: bool, tmp_path: Path, out: Path) -> None:
+    net = Kept().train(training)
+    path = scripted(net, tmp_path / "net")
+    export(path, out, inputs=INPUT, names={"x": {0: "batch"}})
+    x = torch.randn(5, 4)
+    compare(Session(out).run(x), flat(net(x).detach()))
+
+
+def test_a_number_cannot_go_in_and_out(tmp_path: Path, out: Path) -> None:
+    path = scripted(Counter(), tmp_path / "net")
+    for flags in ([], ["--state", "io"]):
+        done = lithify(*command(path, out, *flags))
+        assert done.returncode == 1 and "'calls', which every run changes" in done.stderr
+        assert "test_state.py" in done.stderr  # the line
