@@ -181,15 +181,20 @@ bool uses(const onnx::Graph& graph, const std::set<std::string>& inputs) {
   });
 }
 
-Diagnostic keeps_state(const eval::Change& change, bool asked) {
+Diagnostic keeps_state(const eval::Change& change) {
+  if (!change.after)
+    return {
+        Code::UnsupportedState,
+        Severity::Warning,
+        fmt::format("'{}' is set by every run; in the export, every run begins with what the file holds", change.name),
+        change.place,
+        "",
+        change.name};
   return {Code::UnsupportedState,
           Severity::Error,
-          fmt::format("the results depend on '{}', which every run changes{}", change.name,
-                      asked ? ", and which is no tensor that keeps its type and shape" : ""),
+          fmt::format("the results depend on '{}', which every run changes", change.name),
           change.place,
-          asked ? ""
-                : "--state io makes it an input and an output; --state frozen lets every run begin with what the file "
-                  "holds",
+          "--state io makes it an input and an output; --state frozen lets every run begin with what the file holds",
           change.name};
 }
 
@@ -199,20 +204,19 @@ std::unique_ptr<Evaluated> evaluate(const program::Program& program, const Expor
                                     const Repairs& repairs, bool stop_early) {
   std::unique_ptr<Evaluated> out = evaluate_with(program, options, repairs, stop_early, {});
   if (out->failed() || out->changes.empty() || options.state == ExportOptions::State::Frozen) return out;
-  // What a run changes and no result depends on is nobody's concern: statistics in training, results kept for a look.
   StateInputs state;
-  bool other = false;
+  std::vector<Diagnostic> told;
   for (const eval::Change& change : out->changes) {
     if (change.after) state.names.insert(change.name);
-    other = other || !change.after;
+    told.push_back(keeps_state(change));
   }
-  const bool asked = options.state == ExportOptions::State::InOut;
-  if (!other && !uses(*evaluate_with(program, options, repairs, stop_early, state)->model.graph, state.names))
-    return out;
-  state.outputs = true;
-  if (asked && !other) return evaluate_with(program, options, repairs, stop_early, state);
-  for (const eval::Change& change : out->changes)
-    if (!asked || !change.after) out->diagnostics.push_back(keeps_state(change, asked));
+  // A tensor that no result depends on is nobody's concern: statistics in training, results kept for a look.
+  const bool depends = !state.names.empty() &&
+                       uses(*evaluate_with(program, options, repairs, stop_early, state)->model.graph, state.names);
+  state.outputs = options.state == ExportOptions::State::InOut;
+  if (depends && state.outputs) out = evaluate_with(program, options, repairs, stop_early, state);
+  for (Diagnostic& d : told)
+    if (d.severity == Severity::Warning || (depends && !state.outputs)) out->diagnostics.push_back(std::move(d));
   return out;
 }
 

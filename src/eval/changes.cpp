@@ -43,8 +43,10 @@ void Evaluator::find_changes(const program::Object& object, std::set<const void*
       out.push_back(std::move(change));
     } else {
       const auto* list = v ? v->get_if<std::shared_ptr<List>>() : nullptr;
+      const bool same = v && equal(builder_.sym, *v, from_data(data)) == true;
       const bool longer = list && data.container && (*list)->items.size() != data.container->items.size();
-      if (longer || (set != set_at_.end() && read_first_.contains({&now, name}))) out.push_back(std::move(change));
+      if (longer || (!same && set != set_at_.end() && read_first_.contains({&now, name})))
+        out.push_back(std::move(change));
     }
   }
 }
