@@ -17,9 +17,10 @@ setup:
 demo: build  ## export a few models and run them in ONNX Runtime at several sizes
 	$(PYTHON) -m examples.demo
 
-test: unit test-asan test-python  ## everything
+test: test-asan test-python  ## everything
 
 unit: build
+	cmake --build build -j $(JOBS) --target lithify_unit
 	build/lithify_unit --no-version
 
 asan: setup
@@ -27,8 +28,9 @@ asan: setup
 	cmake --build build-asan -j $(JOBS) --target lithify lithify_unit lithify_stress
 
 test-asan: asan  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
-	build-asan/lithify_unit --no-version
-	LITHIFY=build-asan/lithify $(PYTHON) -m pytest -q -n $(JOBS) tests/test_cli.py tests/test_pt2.py tests/test_capi.py
+	build-asan/lithify_unit --no-version & unit=$$!; \
+	  LITHIFY=build-asan/lithify $(PYTHON) -m pytest -q -n $(JOBS) tests/test_cli.py tests/test_pt2.py tests/test_capi.py; \
+	  told=$$?; wait $$unit && exit $$told
 
 test-tsan: setup  ## many threads under ThreadSanitizer
 	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DLITHIFY_SANITIZE=thread
