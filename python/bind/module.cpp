@@ -60,16 +60,24 @@ ExportOptions::ExternalData external_of(const std::string& name) {
   throw nb::value_error("external_data is 'auto', 'always' or 'never'");
 }
 
+ExportOptions::State state_of(const std::string& name) {
+  if (name == "error") return ExportOptions::State::Refuse;
+  if (name == "io") return ExportOptions::State::InOut;
+  if (name == "frozen") return ExportOptions::State::Frozen;
+  throw nb::value_error("state is 'error', 'io' or 'frozen'");
+}
+
 /// Writes to the path, or returns the bytes when there is none.
 std::pair<ExportResult, std::optional<nb::bytes>> export_model(
     const Model& model, const std::map<std::string, Live>& weights, const std::optional<std::string>& out, int opset,
     std::vector<std::string> inputs, Axes dynamic_axes, std::vector<std::string> input_names,
     std::vector<std::string> output_names, std::string custom_ops, bool allow_custom, const std::string& external_data,
-    const std::optional<Progress>& progress) {
+    const std::optional<Progress>& progress, const std::string& state) {
   const ModelSource source = source_of(model, weights);
   ExportOptions options = options_of(opset, std::move(inputs), std::move(dynamic_axes), std::move(input_names),
                                      std::move(output_names), std::move(custom_ops), allow_custom);
   options.external_data = external_of(external_data);
+  options.state = state_of(state);
   if (progress)
     options.progress = [&progress](uint64_t done, uint64_t total) {
       const nb::gil_scoped_acquire held;
@@ -186,7 +194,7 @@ NB_MODULE(_core, m) {
   nb::register_exception_translator(translate, nb::object(error).release().ptr());
   m.def("export_model", export_model, "model"_a, "weights"_a, "out"_a.none(), nb::kw_only(), "opset"_a, "inputs"_a,
         "dynamic_axes"_a, "input_names"_a, "output_names"_a, "custom_ops"_a, "allow_custom"_a, "external_data"_a,
-        "progress"_a.none());
+        "progress"_a.none(), "state"_a = "error");
   m.def("check_model", check_model, "model"_a, "weights"_a, nb::kw_only(), "opset"_a, "inputs"_a, "dynamic_axes"_a,
         "custom_ops"_a, "allow_custom"_a);
   m.def("inspect_model", inspect_model, "model"_a);

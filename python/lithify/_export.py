@@ -85,13 +85,16 @@ def export(
     progress: Callable[[int, int], None] | None = None,
     custom_ops: str | os.PathLike[str] | None = None,
     allow_custom: bool = False,
+    state: Literal["error", "io", "frozen"] = "error",
 ) -> Result:
-    """Writes `model` as ONNX. All arguments are those of torch.onnx.export, and four more:
+    """Writes `model` as ONNX. All arguments are those of torch.onnx.export, and five more:
 
     capture: how the program is taken from the model: "trace", "script", "export" (torch.export), or "auto".
     progress: called with the bytes written and the bytes in all.
     custom_ops: a file that says what operators of your own become.
     allow_custom: keep operators that are not known as nodes of their namespace's domain.
+    state: what buffers become that the model changes as it runs and that results depend on: an error, further inputs and
+        outputs ("io"), or what they are now, at the beginning of every run ("frozen").
 
     `opset_version` is a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17".
 
@@ -133,6 +136,7 @@ def export(
         allow_custom=allow_custom,
         external_data=_external(external_data),
         progress=progress,
+        state=state,
     )
     if contents is not None and f is not None:
         f.write(contents)  # type: ignore[union-attr]

@@ -136,7 +136,12 @@ def test_buffers_that_forward_changes_are_put_back() -> None:
             return x + self.count
 
     net = Counter()
-    lithify.export(net, X, training=torch.onnx.TrainingMode.PRESERVE)
+    with pytest.raises(lithify.ExportError, match="the results depend on 'count'"):
+        lithify.export(net, X)
+    assert float(net.count) == 0
+    result = lithify.export(net, X, state="io")
+    assert [i.name for i in result.inputs][1:] == ["count"] and [o.name for o in result.outputs][1:] == ["count.next"]
+    lithify.export(net, X, training=torch.onnx.TrainingMode.PRESERVE, state="frozen")
     assert float(net.count) == 0
 
 
