@@ -18,7 +18,7 @@ import tempfile
 import textwrap
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -333,7 +333,7 @@ def verify(case: Case, opsets: str = "", every: bool = False) -> dict[str, bool]
                 runs = [i for i in runs if model.takes(samples[i])]
             told = [[of[i] for i in runs] for of in (sizes, samples, expected)]
             try:
-                _verify_lowest(case, route, model, *told)
+                _verify_lowest(route, lambda at, model=model, told=told: _verify_route(case, at, model, *told))
             except Mismatch as error:
                 where = _reproduction(case, route, model, *told[1:])
                 said = f"{case.place}: {case.name}\n{route}\n{textwrap.indent(case.source, '    ')}{error}\nto reproduce: {where}"
@@ -449,28 +449,21 @@ def _plain_result(forward: Any) -> Any:
     return plain
 
 
-def _verify_lowest(
-    case: Case,
-    route: Route,
-    model: Captured,
-    sizes: list[dict[str, int]],
-    samples: list[tuple[torch.Tensor, ...]],
-    expected: list[list[torch.Tensor]],
-) -> None:
+def _verify_lowest(route: Route, verify_at: Callable[[Route], None]) -> None:
     """The route; where its opset cannot express the case, the lowest that can is named: it does, and the one below not."""
     try:
-        return _verify_route(case, route, model, sizes, samples, expected)
+        return verify_at(route)
     except NeedsOpset as error:
         named = error.opset
         if named <= route.opset:
             raise Mismatch(f"opset {route.opset} is refused, and opset {named} named: {error}") from None
     try:
-        _verify_route(case, replace(route, opset=named), model, sizes, samples, expected)
+        verify_at(replace(route, opset=named))
     except Mismatch as error:
         raise Mismatch(f"opset {named} is named for opset {route.opset}, and does not do: {error}") from None
     if named - 1 > route.opset:
         try:
-            _verify_route(case, replace(route, opset=named - 1), model, sizes, samples, expected)
+            verify_at(replace(route, opset=named - 1))
         except NeedsOpset:
             return
         raise Mismatch(f"opset {named} is named for opset {route.opset}, but {named - 1} does already")

@@ -69,6 +69,7 @@ def test_detection(name: str, tmp_path: Path) -> None:
         session = Session(tmp_path / "net.onnx")
         for image in pictures:
             expected = found(net, image)
-            compare(session.run(image), flat(expected), rtol=1e-3, atol=1e-2)  # pixels
+            # A hundredth of a pixel: resizing and some fifty convolutions round differently, eager float32 by as much.
+            compare(session.run(image), flat(expected), rtol=1e-3, atol=1e-2)
             counts.add(len(expected["scores"]))
     assert {0, 1} < counts

@@ -934,7 +934,9 @@ Value Evaluator::attribute(const Value& object, const std::string& name) {
   if (object.is_poison()) return object;
   if (auto* o = object.get_if<std::shared_ptr<Object>>()) {
     if (Value* v = (*o)->attribute(name)) {
-      if (std::pair key(o->get(), name); !set_at_.contains(key)) read_first_.insert(std::move(key));
+      // Weights and modules are read all the time, and looked at by themselves.
+      if (!v->is_tensor() && !v->is<std::shared_ptr<Object>>())
+        if (std::pair key(o->get(), name); !set_at_.contains(key)) read_first_.insert(std::move(key));
       return usable(*v);
     }
     if ((*o)->type)

@@ -25,6 +25,9 @@ def swin_of_any_size() -> Model:
     return Model(net, floats(*sizes), [{0: "batch", 2: "height", 3: "width"}])
 
 
+SMALL = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
+
+
 def from_one_by_one(inner: torch.nn.Module) -> Model:
     made = text(inner.eval(), nodes=0)
     made.runs = [masked(*s) for s in ((1, 1), (2, 16), (1, 9), (3, 40), (4, 1), (2, 7))]
@@ -38,15 +41,7 @@ def gpt2_from_one() -> Model:
 
 def llama_from_one() -> Model:
     hf = transformers()
-    config = hf.LlamaConfig(
-        vocab_size=1000,
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        use_cache=False,
-    )
+    config = hf.LlamaConfig(**SMALL, vocab_size=1000, num_key_value_heads=2, use_cache=False)
     return from_one_by_one(hf.LlamaForCausalLM(config))
 
 
@@ -64,14 +59,7 @@ def t5() -> Model:
 
 def wav2vec2_of_any_length() -> Model:
     hf = transformers()
-    config = hf.Wav2Vec2Config(
-        hidden_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=96,
-        conv_dim=[32] * 7,
-        num_conv_pos_embeddings=16,
-    )
+    config = hf.Wav2Vec2Config(**SMALL, conv_dim=[32] * 7, num_conv_pos_embeddings=16)
     sizes = ((1, 16000), (2, 16000), (3, 24000), (4, 9111), (2, 400), (1, 5000))
     return Model(First(hf.Wav2Vec2Model(config).eval()), floats(*sizes), [{0: "batch", 1: "samples"}])
 
