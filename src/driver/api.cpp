@@ -229,10 +229,7 @@ namespace {
 OperatorStatus status_of(const std::string& name, int count) {
   const auto& overloads = ops::all_rules().overloads(name.substr(0, name.find('.')));
   int since = lowest_opset;
-  if (!overloads.empty())
-    since = (*std::min_element(overloads.begin(), overloads.end(), [](auto* a, auto* b) {
-              return a->since < b->since;
-            }))->since;
+  if (!overloads.empty()) since = std::ranges::min(overloads, {}, &eval::Rule::since).since;
   return {name, count, !overloads.empty(), std::max(since, lowest_opset)};
 }
 
@@ -318,17 +315,14 @@ InspectResult inspect_file(const ModelSource& model) {
 }
 
 std::vector<SupportedOperator> supported_operators() {
-  std::map<std::string, SupportedOperator> all;
-  for (const eval::Rule& rule : ops::all_rules().rules()) {
-    SupportedOperator& op = all[rule.schema.name];
-    if (op.schemas.empty() || rule.since < op.since) op.since = rule.since;
-    op.name = rule.schema.name;
-    if (!rule.derived) op.schemas.push_back(rule.schema.text);
-  }
   std::vector<SupportedOperator> out;
-  for (auto& [name, op] : all) {
-    op.since = std::max(op.since, lowest_opset);
-    out.push_back(std::move(op));
+  for (const std::string& name : ops::all_rules().names()) {
+    const std::vector<eval::Rule>& overloads = ops::all_rules().overloads(name);
+    SupportedOperator& op = out.emplace_back();
+    op.name = name;
+    op.since = std::max(std::ranges::min(overloads, {}, &eval::Rule::since).since, lowest_opset);
+    for (const eval::Rule& rule : overloads)
+      if (!rule.derived) op.schemas.push_back(rule.schema.text);
   }
   return out;
 }

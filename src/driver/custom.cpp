@@ -370,6 +370,7 @@ void add_version(Versions& versions, const std::string& domain, int version) {
 void add_rule(eval::Registry& rules, const std::string& schema, eval::RuleFunction run) {
   try {
     rules.add(schema, std::move(run));
+    rules.overloads(std::string_view(schema).substr(0, schema.find_first_of(".(")));  // a wrong schema shows
   } catch (const Error& e) {
     throw Error(Code::BadOption, fmt::format("'{}' cannot be declared: {}", schema, e.first().message),
                 "write it as PyTorch does: mylib::op(Tensor x, float alpha=1.0) -> Tensor");

@@ -417,9 +417,9 @@ bool has_complex_operand(const Schema& schema, const std::vector<Value>& argumen
 }
 
 // Whether an operator, one that has a form for numbers, is applied to numbers alone: the result is one too.
-bool on_numbers(const std::vector<const Rule*>& rules, const std::vector<Value>& operands) {
+bool on_numbers(const std::vector<Rule>& rules, const std::vector<Value>& operands) {
   return std::all_of(operands.begin(), operands.end(), [](const Value& v) { return v.is_number(); }) &&
-         std::any_of(rules.begin(), rules.end(), [](const Rule* r) { return r->schema.overload == "number"; });
+         std::any_of(rules.begin(), rules.end(), [](const Rule& r) { return r.schema.overload == "number"; });
 }
 
 }  // namespace
@@ -430,7 +430,7 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
   std::string_view base = name.substr(0, dot);
   std::string_view overload = dot == std::string_view::npos ? "" : name.substr(dot + 1);
   if (overload == "default") overload = "";
-  const std::vector<const Rule*>& rules = rules_.overloads(base);
+  const std::vector<Rule>& rules = rules_.overloads(base);
   if (rules.empty())
     throw Error({Code::UnsupportedOperator,
                  Severity::Error,
@@ -446,22 +446,22 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
   int needed = 0;
   bool refused_complex = false;
   for (bool convert : {false, true}) {
-    for (const Rule* rule : rules) {
-      if (dot != std::string_view::npos && rule->schema.overload != overload) continue;
+    for (const Rule& rule : rules) {
+      if (dot != std::string_view::npos && rule.schema.overload != overload) continue;
       std::optional<std::vector<Value>> bound =
-          bind_arguments(builder_.sym, rule->schema, positional, keywords, convert);
+          bind_arguments(builder_.sym, rule.schema, positional, keywords, convert);
       if (!bound) continue;
-      if (has_complex_operand(rule->schema, *bound) ? rule->complex == Rule::Complex::No
-                                                    : rule->complex == Rule::Complex::Only) {
-        refused_complex = refused_complex || rule->complex == Rule::Complex::No;
+      if (has_complex_operand(rule.schema, *bound) ? rule.complex == Rule::Complex::No
+                                                   : rule.complex == Rule::Complex::Only) {
+        refused_complex = refused_complex || rule.complex == Rule::Complex::No;
         continue;
       }
-      if (rule->since > builder_.opset()) {
-        needed = needed ? std::min(needed, rule->since) : rule->since;
+      if (rule.since > builder_.opset()) {
+        needed = needed ? std::min(needed, rule.since) : rule.since;
         continue;
       }
-      Call call(*this, builder_, rule->schema, std::move(*bound));
-      Value result = rule->run(call);
+      Call call(*this, builder_, rule.schema, std::move(*bound));
+      Value result = rule.run(call);
       check_length(result);
       if (!positional.empty()) check_length(positional[0]);
       if (result.is_tensor() && keywords.empty() && on_numbers(rules, positional)) result.tensor()->is_number = true;

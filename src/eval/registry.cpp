@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_set>
+#include <set>
 
 #include "onnx/opdef.hpp"
 
@@ -45,24 +45,60 @@ bool takes_self(const Schema& s) {
 bool is_view(const Schema& s) { return takes_self(s) && s.returns[0].starts_with("Tensor(a)"); }
 bool gives_tensor(const Schema& s) { return takes_self(s) && !s.returns[0].ends_with("[]"); }
 
-}  // namespace
+// Whether other forms follow from the rule of this schema.
+bool is_plain(const Schema& s) { return takes_self(s) && !s.name.ends_with("_") && !s.arguments[0].mutated; }
 
-void Registry::insert(Rule rule) {
-  std::vector<const Rule*>& named = by_name_[rule.schema.name];
-  auto same = [&](const Rule* r) {
+// Explicit rules come before derived ones; of one schema, the rule for the newer opset comes first.
+void insert(std::vector<Rule>& named, Rule rule) {
+  auto same = [&](const Rule& r) {
     auto names = [](const SchemaArgument& a, const SchemaArgument& b) { return a.name == b.name; };
-    return r->derived == rule.derived && r->complex == rule.complex && r->since == rule.since &&
-           r->schema.overload == rule.schema.overload &&
-           std::ranges::equal(r->schema.arguments, rule.schema.arguments, names);
+    return r.derived == rule.derived && r.complex == rule.complex && r.since == rule.since &&
+           r.schema.overload == rule.schema.overload &&
+           std::ranges::equal(r.schema.arguments, rule.schema.arguments, names);
   };
   if (!rule.derived && std::ranges::any_of(named, same))
     throw Error(Code::Internal, fmt::format("two rules for {}", rule.schema.text));
-  // Explicit rules come before derived ones; of one schema, the rule for the newer opset comes first.
-  auto at = std::find_if(named.begin(), named.end(), [&](const Rule* r) {
-    if (r->derived != rule.derived) return r->derived;
-    return r->schema.text == rule.schema.text && r->since < rule.since;
+  auto at = std::ranges::find_if(named, [&](const Rule& r) {
+    if (r.derived != rule.derived) return r.derived;
+    return r.schema.text == rule.schema.text && r.since < rule.since;
   });
-  named.insert(at, &rules_.emplace_back(std::move(rule)));
+  named.insert(at, std::move(rule));
+}
+
+// The name without an ending that it has; empty when it has not.
+std::string without(const std::string& name, std::string_view ending) {
+  return name.ends_with(ending) ? name.substr(0, name.size() - ending.size()) : "";
+}
+
+}  // namespace
+
+std::vector<Rule> Registry::parse(const std::string& name) const {
+  std::vector<Rule> out;
+  for (const Declared& d : declared(name)) insert(out, {Schema::parse(d.schema), d.since, d.run, false, d.complex});
+  auto derive = [&](const std::string& from, bool (*applies)(const Schema&), auto&& change) {
+    for (const Declared& d : declared(from)) {
+      Schema schema = Schema::parse(d.schema);
+      if (!is_plain(schema) || !applies(schema)) continue;
+      schema.name = name;
+      RuleFunction run = change(schema, d.run);
+      insert(out, {std::move(schema), d.since, std::move(run), true, d.complex});
+    }
+  };
+  derive(without(name, "_copy"), is_view, [](Schema&, const RuleFunction& plain) -> RuleFunction {
+    return [plain](Call& c) { return copied(c, plain(c)); };
+  });
+  derive(without(name, "_"), gives_tensor, [](Schema&, const RuleFunction& plain) -> RuleFunction {
+    return [plain](Call& c) { return store(c, c.tensor_ref("self"), plain(c)); };
+  });
+  derive(name, gives_tensor, [](Schema& schema, const RuleFunction& plain) -> RuleFunction {
+    schema.overload += schema.overload.empty() ? "out" : "_out";
+    SchemaArgument& target = schema.arguments.emplace_back();
+    target.name = "out";
+    target.kind = SchemaArgument::Kind::Tensor;
+    target.keyword_only = target.mutated = true;
+    return [plain](Call& c) { return store(c, c.tensor_ref("out"), plain(c)); };
+  });
+  return out;
 }
 
 void Registry::add(std::string_view schema, RuleFunction rule, int since) {
@@ -74,35 +110,20 @@ void Registry::add_complex(std::string_view schema, RuleFunction rule) {
 }
 
 void Registry::allow_complex(std::initializer_list<std::string_view> names) {
-  std::unordered_set<std::string> all;
   for (std::string_view name : names) {
-    if (overloads(name).empty()) throw Error(Code::Internal, fmt::format("there is no rule for {}", name));
-    for (std::string_view form : {"", "_", "_copy"}) all.insert(fmt::format("{}{}", name, form));
+    if (!declared_.contains(std::string(name)))
+      throw Error(Code::Internal, fmt::format("there is no rule for {}", name));
+    for (std::string_view form : {"", "_", "_copy"})
+      if (auto found = declared_.find(fmt::format("{}{}", name, form)); found != declared_.end())
+        for (Declared& d : found->second)
+          if (d.complex == Rule::Complex::No) d.complex = Rule::Complex::Also;
   }
-  for (Rule& r : rules_)
-    if (r.complex == Rule::Complex::No && all.contains(r.schema.name)) r.complex = Rule::Complex::Also;
 }
 
 void Registry::add(std::string_view schema, RuleFunction rule, int since, Rule::Complex complex) {
-  Schema s = Schema::parse(schema);
-  insert({s, since, rule, false, complex});
-  if (s.name.ends_with("_") || !takes_self(s) || s.arguments[0].mutated) return;
-  if (is_view(s)) {
-    Schema copy = s;
-    copy.name += "_copy";
-    insert({copy, since, [rule](Call& c) { return copied(c, rule(c)); }, true, complex});
-  }
-  if (!gives_tensor(s)) return;
-  Schema in_place = s;
-  in_place.name += "_";
-  insert({in_place, since, [rule](Call& c) { return store(c, c.tensor_ref("self"), rule(c)); }, true, complex});
-  Schema out = s;
-  out.overload = out.overload.empty() ? "out" : out.overload + "_out";
-  SchemaArgument& target = out.arguments.emplace_back();
-  target.name = "out";
-  target.kind = SchemaArgument::Kind::Tensor;
-  target.keyword_only = target.mutated = true;
-  insert({out, since, [rule](Call& c) { return store(c, c.tensor_ref("out"), rule(c)); }, true, complex});
+  std::string name(schema.substr(0, schema.find_first_of(".(")));
+  declared_[std::move(name)].push_back({std::string(schema), since, std::move(rule), complex});
+  parsed_.clear();
 }
 
 void Registry::unary(std::string_view schema, std::string_view onnx_op, Promote promote, int since) {
@@ -125,10 +146,27 @@ void Registry::binary(std::string_view schema, std::string_view onnx_op, Promote
       since);
 }
 
-const std::vector<const Rule*>& Registry::overloads(std::string_view name) const {
-  static const std::vector<const Rule*> none;
-  auto found = by_name_.find(std::string(name));
-  return found == by_name_.end() ? none : found->second;
+const std::vector<Registry::Declared>& Registry::declared(const std::string& name) const {
+  static const std::vector<Declared> none;
+  auto found = declared_.find(name);
+  return found == declared_.end() ? none : found->second;
+}
+
+const std::vector<Rule>& Registry::overloads(std::string_view name) const {
+  std::string key(name);
+  std::scoped_lock lock(mutex_);
+  auto found = parsed_.find(key);
+  if (found == parsed_.end()) found = parsed_.emplace(key, parse(key)).first;
+  return found->second;
+}
+
+std::vector<std::string> Registry::names() const {
+  std::set<std::string> out;
+  for (const auto& [name, rules] : declared_)
+    for (std::string_view form : {"", "_", "_copy"})
+      if (std::string derived = fmt::format("{}{}", name, form); !overloads(derived).empty())
+        out.insert(std::move(derived));
+  return {out.begin(), out.end()};
 }
 
 }  // namespace lithify::eval

@@ -1,8 +1,8 @@
 // The rules: one per operator overload, registered by its schema.
 #pragma once
 
-#include <deque>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -30,6 +30,7 @@ enum class Promote {
   Compare,     ///< as Keep, the result is bool
 };
 
+/// The rules are kept as they were declared, and parsed when their operator is first asked for: a model uses few.
 class Registry {
  public:
   /// Adds a rule. For a schema whose first argument is a tensor "self", the in-place form `op_` (result cast to the
@@ -45,16 +46,26 @@ class Registry {
   /// One ONNX operator on "self" and "other", promoted and broadcast.
   void binary(std::string_view schema, std::string_view onnx_op, Promote promote, int since = 0);
 
-  /// All overloads of a name ("aten::add"), in order of registration; empty when there is none.
-  const std::vector<const Rule*>& overloads(std::string_view name) const;
-  /// All rules, for listings.
-  const std::deque<Rule>& rules() const { return rules_; }
+  /// All overloads of a name ("aten::add"), in the order in which they are tried; empty when there is none. May be
+  /// called by many threads; throws Internal when a schema of that name is none, or has two rules.
+  const std::vector<Rule>& overloads(std::string_view name) const;
+  /// The names of all operators, derived forms included, in alphabetical order.
+  std::vector<std::string> names() const;
 
  private:
+  struct Declared {
+    std::string schema;
+    int since;
+    RuleFunction run;
+    Rule::Complex complex;
+  };
+  const std::vector<Declared>& declared(const std::string& name) const;
   void add(std::string_view schema, RuleFunction rule, int since, Rule::Complex complex);
-  void insert(Rule rule);
-  std::deque<Rule> rules_;
-  std::unordered_map<std::string, std::vector<const Rule*>> by_name_;
+  std::vector<Rule> parse(const std::string& name) const;
+
+  std::unordered_map<std::string, std::vector<Declared>> declared_;  ///< by name, in order of registration
+  mutable std::mutex mutex_;                                         ///< of what follows
+  mutable std::unordered_map<std::string, std::vector<Rule>> parsed_;
 };
 
 }  // namespace lithify::eval

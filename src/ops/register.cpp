@@ -33,9 +33,10 @@ void register_all(eval::Registry& ops) {
 }
 
 const eval::Registry& all_rules() {
-  static const eval::Registry registry = [] {
-    eval::Registry r;
-    register_all(r);
+  // Never destroyed: a program that ends has better things to do.
+  static const eval::Registry& registry = *[] {
+    auto* r = new eval::Registry;
+    register_all(*r);
     return r;
   }();
   return registry;
