@@ -27,6 +27,8 @@ using Live = std::tuple<uintptr_t, std::string, std::vector<int64_t>, std::vecto
 using Model = std::variant<nb::bytes, std::string>;
 using Axes = std::map<std::string, std::map<int64_t, std::string>>;
 using Progress = std::function<void(uint64_t done, uint64_t total)>;
+/// A model, and its weights that are not in it.
+using Source = std::pair<Model, std::map<std::string, Live>>;
 
 ModelSource source_of(const Model& model, const std::map<std::string, Live>& weights) {
   if (const auto* path = std::get_if<std::string>(&model)) return *path;
@@ -67,17 +69,28 @@ ExportOptions::State state_of(const std::string& name) {
   throw nb::value_error("state is 'error', 'io' or 'frozen'");
 }
 
+ExportOptions::Unbake unbake_of(const std::string& name) {
+  if (name == "never") return ExportOptions::Unbake::Never;
+  if (name == "decided") return ExportOptions::Unbake::Decided;
+  if (name == "guess") return ExportOptions::Unbake::Guess;
+  throw nb::value_error("unbake is 'never', 'decided' or 'guess'");
+}
+
 /// Writes to the path, or returns the bytes when there is none.
 std::pair<ExportResult, std::optional<nb::bytes>> export_model(
     const Model& model, const std::map<std::string, Live>& weights, const std::optional<std::string>& out, int opset,
     std::vector<std::string> inputs, Axes dynamic_axes, std::vector<std::string> input_names,
     std::vector<std::string> output_names, std::string custom_ops, bool allow_custom, const std::string& external_data,
-    const std::optional<Progress>& progress, const std::string& state) {
+    const std::optional<Progress>& progress, const std::string& state, const std::vector<Source>& also,
+    const std::string& unbake, bool strict) {
   const ModelSource source = source_of(model, weights);
   ExportOptions options = options_of(opset, std::move(inputs), std::move(dynamic_axes), std::move(input_names),
                                      std::move(output_names), std::move(custom_ops), allow_custom);
   options.external_data = external_of(external_data);
   options.state = state_of(state);
+  options.unbake = unbake_of(unbake);
+  options.strict = strict;
+  for (const auto& [other, its_weights] : also) options.also.push_back(source_of(other, its_weights));
   if (progress)
     options.progress = [&progress](uint64_t done, uint64_t total) {
       const nb::gil_scoped_acquire held;
@@ -142,9 +155,17 @@ void define_results(nb::module_& m) {
       .def_ro("rank_known", &ValueInfo::rank_known)
       .def("__str__", &ValueInfo::str)
       .def("__repr__", [](const ValueInfo& self) { return "<" + self.str() + ">"; });
+  nb::class_<DimensionProof>(m, "DimensionProof", "What is known of a dimension that was declared dynamic.")
+      .def_ro("name", &DimensionProof::name)
+      .def_ro("constraints", &DimensionProof::constraints)
+      .def_ro("repairs", &DimensionProof::repairs)
+      .def_ro("unproven", &DimensionProof::unproven)
+      .def("__str__", [](const DimensionProof& self) { return self.name + ": " + self.str(); })
+      .def("__repr__", [](const DimensionProof& self) { return "<" + self.name + ": " + self.str() + ">"; });
   nb::class_<ExportResult>(m, "ExportResult")
       .def_ro("inputs", &ExportResult::inputs)
       .def_ro("outputs", &ExportResult::outputs)
+      .def_ro("dimensions", &ExportResult::dimensions)
       .def_ro("nodes", &ExportResult::nodes)
       .def_ro("opset", &ExportResult::opset)
       .def_ro("weights", &ExportResult::weights)
@@ -194,7 +215,7 @@ NB_MODULE(_core, m) {
   nb::register_exception_translator(translate, nb::object(error).release().ptr());
   m.def("export_model", export_model, "model"_a, "weights"_a, "out"_a.none(), nb::kw_only(), "opset"_a, "inputs"_a,
         "dynamic_axes"_a, "input_names"_a, "output_names"_a, "custom_ops"_a, "allow_custom"_a, "external_data"_a,
-        "progress"_a.none(), "state"_a = "error");
+        "progress"_a.none(), "state"_a, "also"_a, "unbake"_a, "strict"_a);
   m.def("check_model", check_model, "model"_a, "weights"_a, nb::kw_only(), "opset"_a, "inputs"_a, "dynamic_axes"_a,
         "custom_ops"_a, "allow_custom"_a);
   m.def("inspect_model", inspect_model, "model"_a);

@@ -35,14 +35,15 @@ class Capture:
     file: bytes
     weights: dict[str, Live]
     outputs: list[str] | None = None  # names of the outputs, where the capture knows them
-    unseen: list[str] = field(default_factory=list)  # where the program left the trace with data, not sizes, in its hands
+    data: list[str] = field(default_factory=list)  # where contents of inputs left the trace: it has one outcome of what follows
+    sizes: list[str] = field(default_factory=list)  # where sizes did
     keep: list[torch.Tensor] = field(default_factory=list)
 
 
 def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments) -> Capture:
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any."""
     adapter, outputs = _adapter(root, call, arguments)
-    watch = _DataToPython()
+    watch = _Leaving()
     with warnings.catch_warnings(), torch.no_grad(), watch:
         warnings.simplefilter("ignore")
         try:
@@ -54,7 +55,7 @@ def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments
     if not outputs:
         raise ExportError("the model returns no tensor")
     weights, keep = live_weights(root) if root is not None else ({}, [])
-    return Capture("trace", _saved_without_weights(traced, weights), weights, outputs, watch.found, keep)
+    return Capture("trace", _saved_without_weights(traced, weights), weights, outputs, watch.data, watch.sizes, keep)
 
 
 def export(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, axes: Sequence[dict[int, str]]) -> Capture:
@@ -68,7 +69,7 @@ def export(root: nn.Module | None, call: Callable[..., Any], arguments: Argument
         try:
             program = torch.export.export(adapter, tuple(sample), dynamic_shapes=shapes, strict=False)
         except Exception as error:
-            raise ExportError(f"torch.export cannot capture the model: {_first_line(error)}") from error
+            raise ExportError(f"torch.export cannot capture the model: {first_line(error)}") from error
     captured = exported(program)
     captured.outputs = list(outputs)
     return captured
@@ -135,29 +136,40 @@ def undisturbed(module: nn.Module | None, training: bool | None) -> Iterator[Non
                         buffer.copy_(before)
 
 
-class _DataToPython(TorchFunctionMode):
-    """Finds where a traced program turns a tensor into a Python value that depends on data: the trace has one outcome of it.
-    Values that depend only on sizes do no harm: a size that was burnt in shows in the evaluation."""
+class _Leaving(TorchFunctionMode):
+    """Finds where a traced program turns a tensor into a Python value: the trace has one outcome of it. A size that was burnt in
+    mostly shows in the evaluation; what depends on contents never does."""
 
-    leaving = ("__bool__", "__int__", "__float__", "__index__", "item", "tolist")
+    values = ("__bool__", "__int__", "__float__", "__index__", "item", "tolist", "numpy", "__array__", "__contains__")
+    values += ("equal", "allclose", "is_nonzero")
+    only_sizes = ("__len__", "stride", "storage_offset")
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.data: list[str] = []
+        self.sizes: list[str] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        if name in self.leaving and isinstance(args[0], torch.Tensor) and _depends_on_data(args[0]):
-            frames = [f for f in traceback.extract_stack() if "/torch/" not in f.filename and "/lithify/_" not in f.filename]
-            where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-            self.found.append(f"{name.strip('_')} of a tensor{where}")
+        tensors = [a for a in args if isinstance(a, torch.Tensor)] if name in (*self.values, *self.only_sizes) else []
+        if tensors and torch._C._is_tracing():
+            of_data = name in self.values and any(map(_depends_on_data, tensors))
+            (self.data if of_data else self.sizes).append(
+                f"{name.strip('_')} of a {'tensor' if of_data else 'size'}{_user_line()}"
+            )
         return func(*args, **(kwargs or {}))
+
+
+def _user_line() -> str:
+    for frame, line in traceback.walk_stack(None):
+        file = frame.f_code.co_filename
+        if "/torch/" not in file and "/lithify/_" not in file:
+            return f" at {file}:{line}"
+    return ""
 
 
 def _depends_on_data(tensor: torch.Tensor) -> bool:
     """Whether the tensor was computed in the trace from the contents of an input."""
-    if not torch._C._is_tracing():
-        return False
     pending, seen = [torch._C._get_value_trace(tensor)], set()
     while pending:
         value = pending.pop()
@@ -264,7 +276,7 @@ def _saved_without_weights(module: torch.jit.ScriptModule, weights: dict[str, Li
             owner.setattr(name, tensor)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
@@ -275,7 +287,7 @@ def _explained(error: Exception, root: nn.Module | None, arguments: Arguments) -
         f"{n}: {str(t.dtype).removeprefix('torch.')}{list(t.shape)}"
         for n, t in zip(arguments.names, arguments.tensors, strict=True)
     )
-    text = f"the model cannot be run on the sample ({given}): {_first_line(error)}"
+    text = f"the model cannot be run on the sample ({given}): {first_line(error)}"
     names = {id(m): n or type(m).__name__ for n, m in root.named_modules()} if root is not None else {}
     layer, line = None, ""
     for frame, number in traceback.walk_tb(error.__traceback__):

@@ -25,8 +25,14 @@ def convert(
     custom_ops: PathLike | None = None,
     allow_custom: bool = False,
     external_data: Literal["auto", "always", "never"] = "auto",
+    state: Literal["error", "io", "frozen"] = "error",
+    also: Sequence[PathLike] = (),
+    unbake: Literal["never", "decided", "guess"] = "decided",
+    strict: bool = False,
 ) -> _core.ExportResult:
-    """Writes a file of torch.jit.save as ONNX. `inputs` says what the file does not: "x:float32[batch,3,224,224]"."""
+    """Writes a file of torch.jit.save or torch.export.save as ONNX. `inputs` says what the file does not:
+    "x:float32[batch,3,224,224]". `also` has captures of the same model at other sizes; docs/sizes.md says what they are good
+    for, and what `unbake` and `strict` do."""
     result, _ = _core.export_model(
         os.fspath(model),
         {},
@@ -40,6 +46,10 @@ def convert(
         allow_custom=allow_custom,
         external_data=external_data,
         progress=None,
+        state=state,
+        also=[(os.fspath(other), {}) for other in also],
+        unbake=unbake,
+        strict=strict,
     )
     return result
 

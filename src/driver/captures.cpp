@@ -93,11 +93,18 @@ class Comparison {
       } catch (Error& e) {
         // A list or a name has no place of its own: that of the next operator is near.
         for (size_t j = i; j < a.size() && !e.first().place.known(); ++j)
-          if (!a[j].values.empty()) e.locate(a_.locate(a[j].values[0].pos));
+          if (!a[j].values.empty()) e.locate(place_of(a[j].values[0]));
         throw;
       }
     }
     require(a.size() == b.size(), "one goes on and the other ends");
+  }
+
+  /// Of the expression, or of the first operator in it.
+  Place place_of(const Expr& e) const {
+    Place place = a_.locate(e.pos);
+    for (size_t i = 0; i < e.items.size() && !place.known(); ++i) place = place_of(e.items[i]);
+    return place;
   }
 
   void statement(const Stmt& a, const Stmt& b) {

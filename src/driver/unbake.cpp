@@ -446,10 +446,14 @@ Diagnostic ambiguity(const program::Program& program, const State& best, const S
 std::shared_ptr<Evaluated> evaluate_and_unbake(const Captures& captures, const ExportOptions& options) {
   const program::Program& program = *captures[0];
   std::shared_ptr<Evaluated> first = evaluate(program, options);
-  if (options.unbake == ExportOptions::Unbake::Never || first->dimensions.empty() ||
-      (captures.size() == 1 && !only_sizes_fail(*first)))
-    return first;
+  if (first->dimensions.empty() || (captures.size() == 1 && !only_sizes_fail(*first))) return first;
   Search search(captures, options, first);
+  if (options.unbake == ExportOptions::Unbake::Never) {
+    State as_it_is;
+    as_it_is.outcome = first;
+    if (!first->failed()) tell_unproven(program, search.dimensions(), search.sym(), as_it_is, options.strict);
+    return first;
+  }
   std::vector<State> solutions = search.run();
   if (solutions.empty()) return first;
   State& best = solutions.front();

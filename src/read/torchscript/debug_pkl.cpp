@@ -69,6 +69,7 @@ std::optional<Frame> frame_of_trace(std::string_view text) {
   for (std::string_view line : lines_of(text)) {
     const std::optional<Frame> frame = parse_frame(line);
     if (!frame) return std::nullopt;
+    if (frame->function == "__torch_function__") continue;  // it only passes on what the user calls
     if (!in_torch_package(frame->file)) return frame;
     if (!innermost) innermost = frame;
   }
