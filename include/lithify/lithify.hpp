@@ -157,7 +157,12 @@ struct ExportOptions {
   Unbake unbake = Unbake::Decided;
   /// Further captures of the same model, at other sizes: what differs in them was burnt in.
   std::vector<ModelSource> also;
-  /// Refuse what is only not known to be wrong: a number equal to a size of the sample that reaches values.
+  /// Of a capture that was watched: the sizes that left it for the language around it, as "int of a size at
+  /// model.py:12". They are the last results of the program, and no outputs of the model. Numbers of the program come
+  /// from nowhere else: where no dynamic dimension is in what left, none can be one.
+  std::optional<std::vector<std::string>> left;
+  /// Refuse what is only not known to be wrong: a number equal to a size of the sample that reaches values, or a size
+  /// that left.
   bool strict = false;
   enum class ExternalData { Auto, Always, Never };
   ExternalData external_data = ExternalData::Auto;

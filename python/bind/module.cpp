@@ -82,7 +82,7 @@ std::pair<ExportResult, std::optional<nb::bytes>> export_model(
     std::vector<std::string> inputs, Axes dynamic_axes, std::vector<std::string> input_names,
     std::vector<std::string> output_names, std::string custom_ops, bool allow_custom, const std::string& external_data,
     const std::optional<Progress>& progress, const std::string& state, const std::vector<Source>& also,
-    const std::string& unbake, bool strict) {
+    const std::string& unbake, bool strict, std::optional<std::vector<std::string>> left) {
   const ModelSource source = source_of(model, weights);
   ExportOptions options = options_of(opset, std::move(inputs), std::move(dynamic_axes), std::move(input_names),
                                      std::move(output_names), std::move(custom_ops), allow_custom);
@@ -90,6 +90,7 @@ std::pair<ExportResult, std::optional<nb::bytes>> export_model(
   options.state = state_of(state);
   options.unbake = unbake_of(unbake);
   options.strict = strict;
+  options.left = std::move(left);
   for (const auto& [other, its_weights] : also) options.also.push_back(source_of(other, its_weights));
   if (progress)
     options.progress = [&progress](uint64_t done, uint64_t total) {
@@ -215,7 +216,7 @@ NB_MODULE(_core, m) {
   nb::register_exception_translator(translate, nb::object(error).release().ptr());
   m.def("export_model", export_model, "model"_a, "weights"_a, "out"_a.none(), nb::kw_only(), "opset"_a, "inputs"_a,
         "dynamic_axes"_a, "input_names"_a, "output_names"_a, "custom_ops"_a, "allow_custom"_a, "external_data"_a,
-        "progress"_a.none(), "state"_a, "also"_a, "unbake"_a, "strict"_a);
+        "progress"_a.none(), "state"_a, "also"_a, "unbake"_a, "strict"_a, "left"_a.none());
   m.def("check_model", check_model, "model"_a, "weights"_a, nb::kw_only(), "opset"_a, "inputs"_a, "dynamic_axes"_a,
         "custom_ops"_a, "allow_custom"_a);
   m.def("inspect_model", inspect_model, "model"_a);

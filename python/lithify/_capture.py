@@ -36,14 +36,14 @@ class Capture:
     weights: dict[str, Live]
     outputs: list[str] | None = None  # names of the outputs, where the capture knows them
     data: list[str] = field(default_factory=list)  # where contents of inputs left the trace: it has one outcome of what follows
-    sizes: list[str] = field(default_factory=list)  # where sizes did
+    sizes: list[str] | None = None  # where sizes did, if that was watched; the sizes are the last results of the program
     keep: list[torch.Tensor] = field(default_factory=list)
 
 
 def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments) -> Capture:
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any."""
-    adapter, outputs = _adapter(root, call, arguments)
     watch = _Leaving()
+    adapter, outputs = _adapter(root, call, arguments, watch.left)
     with warnings.catch_warnings(), torch.no_grad(), watch:
         warnings.simplefilter("ignore")
         try:
@@ -137,27 +137,43 @@ def undisturbed(module: nn.Module | None, training: bool | None) -> Iterator[Non
 
 
 class _Leaving(TorchFunctionMode):
-    """Finds where a traced program turns a tensor into a Python value: the trace has one outcome of it. A size that was burnt in
-    mostly shows in the evaluation; what depends on contents never does."""
+    """Finds where a traced program turns a tensor into a Python value: the trace has one outcome of what follows. `left` has the
+    tensors that are sizes, or computed from sizes, and `sizes` says where each left; `data` says it of those that are not."""
 
-    values = ("__bool__", "__int__", "__float__", "__index__", "item", "tolist", "numpy", "__array__", "__contains__")
-    values += ("equal", "allclose", "is_nonzero")
-    only_sizes = ("__len__", "stride", "storage_offset")
+    values = ("__bool__", "__int__", "__float__", "__index__", "__format__", "__contains__", "__array__", "numpy")
+    values += ("item", "tolist", "tensor", "equal", "allclose", "is_nonzero")
+    of_sizes = ("__len__", "stride", "storage_offset", "untyped_storage")
 
     def __init__(self) -> None:
         super().__init__()
         self.data: list[str] = []
         self.sizes: list[str] = []
+        self.left: list[torch.Tensor] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        tensors = [a for a in args if isinstance(a, torch.Tensor)] if name in (*self.values, *self.only_sizes) else []
-        if tensors and torch._C._is_tracing():
-            of_data = name in self.values and any(map(_depends_on_data, tensors))
-            (self.data if of_data else self.sizes).append(
-                f"{name.strip('_')} of a {'tensor' if of_data else 'size'}{_user_line()}"
-            )
+        if (name in self.values or name in self.of_sizes) and torch._C._is_tracing():
+            for tensor in _tensors(args):
+                self._leaves(name, tensor)
         return func(*args, **(kwargs or {}))
+
+    def _leaves(self, name: str, tensor: torch.Tensor) -> None:
+        where = f"{name.strip('_')} of a %s{_user_line()}"
+        if name in self.of_sizes:
+            gone = [size for size in tensor.shape if isinstance(size, torch.Tensor)]
+        elif _depends_on_data(tensor):
+            self.data.append(where % "tensor")
+            return
+        else:
+            gone = [tensor]
+        self.left += gone
+        self.sizes += [where % "size"] * len(gone)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [t for item in value for t in _tensors(item)] if isinstance(value, tuple | list) else []
 
 
 def _user_line() -> str:
@@ -220,9 +236,11 @@ def _in_memory(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().resolve_conj().resolve_neg().cpu()
 
 
-def _adapter(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments) -> tuple[nn.Module, list[str]]:
+def _adapter(
+    root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, more: Sequence[torch.Tensor] = ()
+) -> tuple[nn.Module, list[str]]:
     """A module that takes and returns tensors only, with the parameters, buffers and children of `root`, so that their names
-    stay. The names of its outputs are known once it has run."""
+    stay. The names of its outputs are known once it has run; `more` is what it returns after them."""
     outputs: list[str] = []
 
     def forward(_: nn.Module, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -230,7 +248,7 @@ def _adapter(root: nn.Module | None, call: Callable[..., Any], arguments: Argume
         leaves: Leaves = []
         flatten(call(*args, **kwargs), "", leaves)
         outputs[:] = _output_names([name for name, _ in leaves])
-        return tuple(tensor for _, tensor in leaves)
+        return (*(tensor for _, tensor in leaves), *more)
 
     names = ("self", *_identifiers(arguments.names))
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]

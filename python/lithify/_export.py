@@ -139,6 +139,7 @@ def export(
             also=[(other.file, other.weights) for other in also],
             unbake="never" if attempt.proven else "decided",
             strict=attempt.proven,
+            left=main.sizes,
         )
 
     attempt, (done, contents) = _first_that_works(call, capture, axes, convert)

@@ -50,6 +50,7 @@ def convert(
         also=[(os.fspath(other), {}) for other in also],
         unbake=unbake,
         strict=strict,
+        left=None,
     )
     return result
 

@@ -25,6 +25,91 @@ std::string unmangled(const std::string& name) {
   return out;
 }
 
+/// What an operation or a statement takes: a leaf of the program's text, or a result of something before it.
+struct Operand {
+  const Expr* leaf = nullptr;
+  size_t step = 0, result = 0;
+};
+
+/// An operation, or a statement that is more than a name for its value. How the text of a program is laid out, what has
+/// a name and what stands where it is used, does not show in its steps.
+struct Step {
+  const Expr* expr = nullptr;
+  const Stmt* stmt = nullptr;
+  std::vector<Operand> operands;
+};
+
+/// The steps of a function, in the order in which they run.
+class Steps {
+ public:
+  explicit Steps(const program::Function& function) {
+    for (size_t i = 0; i < function.parameters.size(); ++i) names_[function.parameters[i].name] = {nullptr, 0, i};
+    all.push_back({});  // the parameters
+    block(function.body);
+  }
+
+  std::vector<Step> all;
+
+ private:
+  static bool is_leaf(const Expr& e) { return e.items.empty() && e.kind != Kind::Operator && e.kind != Kind::Call; }
+
+  Operand value(const Expr& e) {
+    if (e.kind == Kind::Name)
+      if (const auto known = names_.find(e.name); known != names_.end()) return known->second;
+    if (is_leaf(e) && e.kind != Kind::List && e.kind != Kind::Tuple && e.kind != Kind::Dict) return {&e, 0, 0};
+    Step step{&e, nullptr, {}};
+    for (const Expr& item : e.items) step.operands.push_back(value(item));
+    return add(std::move(step));
+  }
+
+  Operand add(Step step) {
+    all.push_back(std::move(step));
+    return {nullptr, all.size() - 1, 0};
+  }
+
+  void block(const std::vector<Stmt>& statements) {
+    for (const Stmt& s : statements) statement(s);
+  }
+
+  void statement(const Stmt& s) {
+    Step step{nullptr, &s, {}};
+    for (const Expr& v : s.values) step.operands.push_back(value(v));
+    if (s.kind == Stmt::Kind::Evaluate || s.kind == Stmt::Kind::Pass) return;
+    if (s.kind == Stmt::Kind::Assign && !s.unpack && s.targets.size() == step.operands.size()) {
+      for (size_t i = 0; i < s.targets.size(); ++i) names_[s.targets[i]] = step.operands[i];
+      return;
+    }
+    const size_t at = add(std::move(step)).step;
+    for (size_t i = 0; i < s.targets.size(); ++i) names_[s.targets[i]] = {nullptr, at, i};
+    if (!s.body.empty() || !s.orelse.empty()) blocks(s);
+  }
+
+  /// The blocks of a statement give a value to the names that both branches set, or that a loop found and sets again.
+  void blocks(const Stmt& s) {
+    const auto before = names_;
+    std::vector<std::string> given;
+    std::set<std::string> here;
+    for (const Stmt& in : s.body)
+      for (const std::string& target : in.targets)
+        if (here.insert(target).second && s.kind != Stmt::Kind::If && before.contains(target)) given.push_back(target);
+    for (const Stmt& in : s.orelse)
+      for (const std::string& target : in.targets)
+        if (here.erase(target)) given.push_back(target);
+    std::vector<size_t> ends;
+    for (const std::vector<Stmt>* body : {&s.body, &s.orelse}) {
+      names_ = before;
+      block(*body);
+      Step end{nullptr, &s, {}};
+      for (const std::string& name : given) end.operands.push_back(names_[name]);
+      ends.push_back(add(std::move(end)).step);
+    }
+    names_ = before;
+    for (size_t i = 0; i < given.size(); ++i) names_[given[i]] = {nullptr, ends.back(), i};
+  }
+
+  std::unordered_map<std::string, Operand> names_;
+};
+
 /// Walks two programs at once.
 class Comparison {
  public:
@@ -73,64 +158,50 @@ class Comparison {
 
   void functions(const program::Function& a, const program::Function& b) {
     if (!seen_.insert(&a).second) return;
-    auto outer = std::move(names_);
-    names_.clear();
-    pos_ = a.pos;
     require(a.parameters.size() == b.parameters.size(), "functions take different arguments");
-    for (size_t i = 0; i < a.parameters.size(); ++i) name(a.parameters[i].name, b.parameters[i].name);
-    block(a.body, b.body);
-    names_ = std::move(outer);
-  }
-
-  void name(const std::string& a, const std::string& b) {
-    require(names_.emplace(a, b).first->second == b, "different values are used");
-  }
-
-  void block(const std::vector<Stmt>& a, const std::vector<Stmt>& b) {
-    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const std::vector<Step> left = Steps(a).all, right = Steps(b).all;
+    for (size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
       try {
-        statement(a[i], b[i]);
+        steps(left[i], right[i]);
       } catch (Error& e) {
         // A list or a name has no place of its own: that of the next operator is near.
-        for (size_t j = i; j < a.size() && !e.first().place.known(); ++j)
-          if (!a[j].values.empty()) e.locate(place_of(a[j].values[0]));
+        for (size_t j = i; j < left.size() && !e.first().place.known(); ++j)
+          if (left[j].expr) e.locate(a_.locate(left[j].expr->pos));
         throw;
       }
     }
-    require(a.size() == b.size(), "one goes on and the other ends");
+    require(left.size() == right.size(), "one goes on and the other ends");
   }
 
-  /// Of the expression, or of the first operator in it.
-  Place place_of(const Expr& e) const {
-    Place place = a_.locate(e.pos);
-    for (size_t i = 0; i < e.items.size() && !place.known(); ++i) place = place_of(e.items[i]);
-    return place;
+  void steps(const Step& a, const Step& b) {
+    const program::Pos outer = pos_;
+    if (a.expr) pos_ = a.expr->pos;
+    require(!a.expr == !b.expr && !a.stmt == !b.stmt && a.operands.size() == b.operands.size(),
+            a.expr && b.expr ? fmt::format("{} here, {} there", described(*a.expr), described(*b.expr))
+                             : "the statements differ");
+    if (a.stmt)
+      require(a.stmt->kind == b.stmt->kind && a.stmt->targets.size() == b.stmt->targets.size() &&
+                  a.stmt->name == b.stmt->name,
+              "the statements differ");
+    if (a.expr) expression(*a.expr, *b.expr);
+    for (size_t i = 0; i < a.operands.size(); ++i) operands(a.operands[i], b.operands[i]);
+    pos_ = outer;
   }
 
-  void statement(const Stmt& a, const Stmt& b) {
-    pos_ = a.values.empty() ? a.pos : a.values[0].pos;
-    require(a.kind == b.kind && a.values.size() == b.values.size() && a.targets.size() == b.targets.size() &&
-                a.name == b.name,
-            "the statements differ");
-    for (size_t i = 0; i < a.values.size(); ++i) expression(a.values[i], b.values[i]);
-    for (size_t i = 0; i < a.targets.size(); ++i) names_[a.targets[i]] = b.targets[i];
-    block(a.body, b.body);
-    block(a.orelse, b.orelse);
+  void operands(const Operand& a, const Operand& b) {
+    require(!a.leaf == !b.leaf && a.step == b.step && a.result == b.result, "different values are used");
+    if (a.leaf) expression(*a.leaf, *b.leaf);
   }
 
+  /// Without what it is made of.
   void expression(const Expr& a, const Expr& b) {
-    if (a.kind == Kind::Operator || a.kind == Kind::Method || a.kind == Kind::Call) pos_ = a.pos;
-    require(a.kind == b.kind && a.items.size() == b.items.size() && a.keywords == b.keywords,
-            fmt::format("{} here, {} there", described(a), described(b)));
+    require(a.kind == b.kind && a.keywords == b.keywords, fmt::format("{} here, {} there", described(a), described(b)));
     switch (a.kind) {
       case Kind::Int:
         if (a.integer != b.integer) differing_[{&a, 0}] = {a.integer, b.integer};
         break;
       case Kind::Constant:
         constants(a, b);
-        break;
-      case Kind::Name:
-        name(a.name, b.name);
         break;
       case Kind::Call:
         require(unmangled(a.name) == unmangled(b.name), fmt::format("{} here, {} there", a.name, b.name));
@@ -149,7 +220,6 @@ class Comparison {
         require(unmangled(a.name) == unmangled(b.name) && a.integer == b.integer && a.integer2 == b.integer2,
                 fmt::format("{} here, {} there", described(a), described(b)));
     }
-    for (size_t i = 0; i < a.items.size(); ++i) expression(a.items[i], b.items[i]);
   }
 
   void constants(const Expr& a, const Expr& b) {
@@ -182,7 +252,6 @@ class Comparison {
 
   const program::Program &a_, &b_;
   std::set<const void*> seen_;
-  std::unordered_map<std::string, std::string> names_;  // of the first program's function, in the second
   program::Pos pos_;
   std::map<eval::Literal, std::pair<int64_t, int64_t>> differing_;
 };

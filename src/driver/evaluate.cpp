@@ -72,6 +72,21 @@ void name_outputs(const ExportOptions& options, const onnx::Graph& graph,
   }
 }
 
+/// Takes the sizes that left the program from its results. Returns those that are not known.
+std::vector<std::string> take_left(const std::vector<std::string>& left,
+                                   std::vector<std::pair<std::string, onnx::Value*>>& outputs) {
+  if (left.size() > outputs.size()) throw Error(Code::BadOption, "more sizes left the program than it has results");
+  const size_t first = outputs.size() - left.size();
+  std::vector<std::string> unknown;
+  for (size_t i = 0; i < left.size(); ++i) {
+    const onnx::Value& v = *outputs[first + i].second;
+    const bool known = v.is_constant() || (v.contents && std::ranges::all_of(*v.contents, &onnx::Dim::is_constant));
+    if (!known) unknown.push_back(left[i]);
+  }
+  outputs.resize(first);
+  return unknown;
+}
+
 // Complex outputs leave the model as real numbers, which the user must know.
 void split_complex(onnx::Builder& b, std::vector<std::pair<std::string, onnx::Value*>>& outputs,
                    std::vector<Diagnostic>& diagnostics) {
@@ -161,6 +176,7 @@ std::unique_ptr<Evaluated> evaluate_with(const program::Program& program, const 
   if (out->failed()) return out;
   std::vector<std::pair<std::string, onnx::Value*>> outputs;
   collect_outputs(builder, result, "", outputs);
+  if (options.left) out->left = take_left(*options.left, outputs);
   if (outputs.empty()) throw Error(Code::UnsupportedType, "the model returns no tensor");
   name_outputs(options, *out->model.graph, outputs);
   out->changes = evaluator.changes();

@@ -396,18 +396,31 @@ bool may_be(const eval::NumberUse& use, const Evaluated& outcome, const std::str
   return std::ranges::any_of(within, [&](sym::Expr s) { return outcome.sym.info(s).name == dimension; });
 }
 
+/// Tells of sizes that left the program, and what follows from them: only a second capture shows it.
+void tell_left(const State& s, const ExportOptions& options) {
+  for (const std::string& what : s.outcome->left)
+    if (options.also.empty())
+      tell(*s.outcome, {Code::UnprovenSize, options.strict ? Severity::Error : Severity::Warning,
+                        fmt::format("what the model does with the {} is not known at other sizes", what), Place(),
+                        "give a second capture at other sizes by --also", what});
+}
+
 /// Tells of numbers that may be sizes where no contradiction shows it. The size of a new tensor is refused when the
 /// program is known to have burnt that dimension in elsewhere.
 void tell_unproven(const program::Program& program, const std::vector<Dimension>& dimensions, const sym::Context& sym,
-                   const State& s, bool strict) {
+                   const State& s, const ExportOptions& options) {
   using As = eval::NumberUse::As;
+  if (options.left) {
+    tell_left(s, options);
+    if (s.outcome->left.empty()) return;
+  }
   std::set<std::pair<Literal, std::string>> counted;
   for (const eval::NumberUse& use : s.outcome->uses) {
     if (s.repairs.contains(use.literal)) continue;
     for (const Dimension& d : dimensions) {
       const std::string& name = sym.info(d.symbol).name;
       if (!may_be(use, *s.outcome, name, d.sizes)) continue;
-      const bool refused = strict || (use.as == As::Size && s.outcome->repaired[name] > 0);
+      const bool refused = options.strict || (use.as == As::Size && s.outcome->repaired[name] > 0);
       s.outcome->unproven[name] += counted.emplace(use.literal, name).second;
       tell(*s.outcome,
            {Code::UnprovenSize, refused ? Severity::Error : Severity::Warning,
@@ -451,14 +464,14 @@ std::shared_ptr<Evaluated> evaluate_and_unbake(const Captures& captures, const E
   if (options.unbake == ExportOptions::Unbake::Never) {
     State as_it_is;
     as_it_is.outcome = first;
-    if (!first->failed()) tell_unproven(program, search.dimensions(), search.sym(), as_it_is, options.strict);
+    if (!first->failed()) tell_unproven(program, search.dimensions(), search.sym(), as_it_is, options);
     return first;
   }
   std::vector<State> solutions = search.run();
   if (solutions.empty()) return first;
   State& best = solutions.front();
   tell_repairs(program, search.sym(), best);
-  tell_unproven(program, search.dimensions(), search.sym(), best, options.strict);
+  tell_unproven(program, search.dimensions(), search.sym(), best, options);
   if ((solutions.size() > 1 || search.exhausted()) && !best.repairs.empty() &&
       options.unbake != ExportOptions::Unbake::Guess)
     tell(*best.outcome, ambiguity(program, best, solutions.back()));

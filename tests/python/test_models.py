@@ -30,6 +30,7 @@ def test_live_model(name: str, tmp_path: Path) -> None:
     made = MODELS[name]()
     out = tmp_path / "model.onnx"
     result = lithify.export(made.module, made.runs[0], out, dynamic_axes=made.dynamic)
+    assert result.capture == "trace", result.why
     assert [i.name for i in result.inputs] == made.names
     for value, axes in zip(result.inputs, made.axes, strict=True):
         assert {a: value.shape[a] for a in axes} == axes
