@@ -69,6 +69,9 @@ class Search {
     if (dimensions_.empty() && differing_.empty()) return {};  // no sample says what a number could stand for
     State start;
     start.outcome = first_;
+    // Where no size left the program, no number in it can be one.
+    if (options_.left && first_->left.empty() && !first_->failed())
+      for (const SizeIssue& issue : first_->issues) start.accepted.insert(issue.text);
     for (auto& [literal, values] : differing_) start.repairs.emplace(literal, solved(literal, values));
     if (!differing_.empty()) evaluate(start);
     complete(std::move(start));
@@ -137,7 +140,7 @@ class Search {
     }
     const bool must = issue->kind == SizeIssue::Kind::Contradiction;
     // That a 1 is a dimension of size 1 is only likely.
-    const bool may = issue->kind == SizeIssue::Kind::Doubt && s.outcome->sym.sample(issue->a) == 1;
+    const bool may = !must && s.outcome->sym.sample(issue->a) == 1;
     const std::string text = issue->text;
     const size_t before = solutions_.size();
     for (int level = 0, above = -1; level < max_levels && solutions_.size() == before; ++level) {
@@ -264,6 +267,7 @@ class Search {
     const std::set<std::string> needed = unmatched(s);
     for (const eval::Origins::Found& f : s.outcome->origins.numbers(issue.origin, max_doubted)) {
       const auto now = s.repairs.find(f.literal);
+      if (f.literal.element == Literal::fixed) continue;
       if (f.value < 1 || f.value > largest_doubted || (now != s.repairs.end() && !differing_.contains(f.literal)))
         continue;
       for (const Explanation& e : explanations(*s.outcome, issue, f)) {
@@ -309,6 +313,10 @@ class Search {
       return all;
     }
     all = explained(values);
+    if (issue.kind == SizeIssue::Kind::Broadcast) {
+      derived(at, issue.a, values, cost_of_quotient, all);
+      return all;
+    }
     for (const auto& [a, b] : {std::pair{issue.a, issue.b}, std::pair{issue.b, issue.a}}) {
       const sym::Expr number = at.sym.constant(f.value);
       derived(at, at.sym.add(number, at.sym.sub(a, b)), values, std::numeric_limits<int>::max(), all);
@@ -381,7 +389,7 @@ void tell_repairs(const program::Program& program, const sym::Context& sym, cons
 }
 
 /// Whether a number that is used so may be the size of a dimension, or one off. One that is 0 or 1 may be anything: it
-/// is doubted only where the dimension has the size 1, as a size or bound, or as a position in that dimension.
+/// is doubted only where the dimension has the size 1, and a 0 only as a position in that dimension.
 bool may_be(const eval::NumberUse& use, const Evaluated& outcome, const std::string& dimension,
             const std::vector<int64_t>& sizes) {
   using As = eval::NumberUse::As;
@@ -389,8 +397,8 @@ bool may_be(const eval::NumberUse& use, const Evaluated& outcome, const std::str
     return use.number == size || (use.as == As::Position && std::abs(use.number - size) == 1);
   });
   if (!near || use.number > 1) return near;
-  if (use.as == As::Operand || sizes[0] != 1) return false;
-  if (use.number == 1) return true;
+  if (sizes[0] != 1 || (use.as == As::Operand && use.literal.element == Literal::fixed)) return false;
+  if (use.number == 1 && (use.as != As::Size || !use.size)) return true;
   if (!use.size) return false;
   const std::vector<sym::Expr> within = sym::symbols(use.size);
   return std::ranges::any_of(within, [&](sym::Expr s) { return outcome.sym.info(s).name == dimension; });
@@ -420,7 +428,8 @@ void tell_unproven(const program::Program& program, const std::vector<Dimension>
     for (const Dimension& d : dimensions) {
       const std::string& name = sym.info(d.symbol).name;
       if (!may_be(use, *s.outcome, name, d.sizes)) continue;
-      const bool refused = options.strict || (use.as == As::Size && s.outcome->repaired[name] > 0);
+      const bool size = use.as == As::Size || use.as == As::Fill;
+      const bool refused = options.strict || (size && s.outcome->repaired[name] > 0);
       s.outcome->unproven[name] += counted.emplace(use.literal, name).second;
       tell(*s.outcome,
            {Code::UnprovenSize, refused ? Severity::Error : Severity::Warning,

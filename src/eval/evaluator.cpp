@@ -203,6 +203,22 @@ Value Evaluator::number(const Expr& e) {
 
 namespace {
 
+/// The whole number that a float is.
+std::optional<int64_t> whole(double x) {
+  constexpr double most = 1e9;
+  return x == std::floor(x) && std::abs(x) <= most ? std::optional(static_cast<int64_t>(x)) : std::nullopt;
+}
+
+}  // namespace
+
+Value Evaluator::real_number(const Expr& e) {
+  Value v = e.real;
+  if (const auto n = whole(e.real); n && *n > 0) v.origin = origins.literal({&e, Literal::fixed}, *n);
+  return v;
+}
+
+namespace {
+
 // Of constants: those that are looked at, and those of which each element may be a size.
 constexpr int64_t max_elements_read = 4096;
 constexpr size_t max_elements_doubted = 16;
@@ -240,6 +256,13 @@ Value Evaluator::constant(const Expr& e) {
   Value v = constant(e.integer);
   if (!v.is_tensor()) return v;
   const onnx::Value* t = v.tensor()->read(builder_);
+  if (t->constant && is_float(t->dtype) && t->rank() == 0) {
+    const auto n = whole(t->constant->reals()[0]);
+    if (n && *n > 0) v.origin = origins.literal({&e, Literal::fixed}, *n);
+    return v;
+  }
+  if (std::ranges::any_of(t->shape, [](onnx::Dim d) { return d.is(1); }))
+    v.origin = origins.literal({&e, Literal::fixed}, 1);
   if (!t->constant || !is_integer(t->dtype) || t->constant->numel() > max_elements_read) return v;
   const bool is_number = v.tensor()->is_number;
   const std::vector<int64_t> elements = t->constant->integers();
@@ -298,20 +321,26 @@ const std::unordered_map<std::string_view, FreeArguments>& free_arguments() {
         {"aten::narrow", {2, 3, Position}},     {"aten::arange", {0, 2, Size}},
         {"aten::linspace", {0, 2, Size}},       {"aten::eye", {0, 1, Size}},
         {"aten::split", {1, 1, Size}},          {"aten::split_with_sizes", {1, 1, Size}},
-        {"aten::full", {0, 0, Size}},           {"aten::clamp", {1, 2, Operand}},
-        {"aten::masked_fill", {2, 2, Operand}},
+        {"aten::full", {0, 0, Fill}},           {"aten::clamp", {1, 2, Operand}},
+        {"aten::masked_fill", {2, 2, Operand}}, {"aten::rand", {0, 0, Size}},
+        {"aten::randn", {0, 0, Size}},
     };
-    for (auto* arithmetic : {"aten::add", "aten::sub", "aten::rsub", "aten::mul", "aten::div", "aten::add_",
-                             "aten::sub_", "aten::mul_", "aten::div_", "aten::floor_divide", "aten::remainder",
-                             "aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"})
+    for (auto* arithmetic : {"aten::add", "aten::sub", "aten::rsub", "aten::mul", "aten::add_", "aten::sub_",
+                             "aten::mul_", "aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"})
       t[arithmetic] = {1, 1, Operand};
-    for (auto* creation : {"aten::zeros", "aten::ones", "aten::empty", "aten::rand", "aten::randn"})
-      t[creation] = {0, 0, Size};
+    for (auto* division : {"aten::div", "aten::div_", "aten::floor_divide", "aten::remainder"})
+      t[division] = {1, 1, Divisor};
+    for (auto* creation : {"aten::zeros", "aten::ones", "aten::empty"}) t[creation] = {0, 0, Fill};
     for (auto* sized : {"aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::expand", "aten::repeat"})
-      t[sized] = {1, 1, Size};
+      t[sized] = {1, 1, Fill};
     return t;
   }();
   return table;
+}
+
+// Whether elements that are all the same differ after an operator, by where they are.
+bool makes_vary(std::string_view name) {
+  return name == "aten::tril" || name == "aten::triu" || name == "aten::cumsum";
 }
 
 }  // namespace
@@ -325,6 +354,10 @@ sym::Expr Evaluator::indexed_size(const std::vector<Value>& positional) {
 }
 
 void Evaluator::note_uses(const Expr& call, const std::vector<Value>& positional) {
+  if (makes_vary(call.name) && !positional.empty())
+    for (const Origins::Found& f : origins.numbers(origins.join({positional[0].origin}, call.pos), max_listed))
+      if (std::ranges::any_of(uses, [&](const NumberUse& use) { return use.literal == f.literal && use.number == 1; }))
+        varied_.insert(f.literal);
   auto found = free_arguments().find(call.name);
   if (found == free_arguments().end() || positional.empty()) return;
   // Arithmetic on sizes shows in the sizes.
@@ -333,14 +366,49 @@ void Evaluator::note_uses(const Expr& call, const std::vector<Value>& positional
   const sym::Expr size = which.as == NumberUse::As::Position ? indexed_size(positional) : sym::Expr();
   auto note = [&](const Value& v, int64_t least) {
     const Literal* literal = v.origin ? origins.as_literal(v.origin) : nullptr;
-    if (literal && origins.value(v.origin) >= least)
-      uses.push_back({*literal, origins.value(v.origin), which.as, size, call.pos});
+    if (!literal || origins.value(v.origin) < least) return;
+    uses.push_back({*literal, origins.value(v.origin), which.as, size, call.pos});
+    if (origins.value(v.origin) == 1 && (which.as == NumberUse::As::Position || which.as == NumberUse::As::Size))
+      varied_.insert(*literal);
   };
   for (size_t i = which.first; i <= which.last && i < positional.size(); ++i) {
     const bool start = call.name == "aten::slice" && i == 2;  // 0 in most slices
     note(positional[i], start ? 1 : 0);
     for (const Value& item : elements_of(positional[i])) note(item, 1);
   }
+}
+
+void Evaluator::note_stretched(const std::vector<Value>& operands, const Value& result) {
+  // What is expanded by itself, and not by another tensor, is meant to be.
+  if (!result.is_tensor() || std::ranges::count_if(operands, &Value::is_tensor) < 2) return;
+  const onnx::Shape& to = result.tensor()->read(builder_)->shape;
+  for (const Value& v : operands) {
+    if (!v.is_tensor() || !v.origin) continue;
+    const onnx::Value* t = v.tensor()->read(builder_);
+    for (size_t axis = to.size() - std::min(t->rank(), to.size()); axis < to.size(); ++axis)
+      if (t->shape[axis + t->rank() - to.size()].is(1) && std::ranges::count(builder_.sym.stretched, to[axis]) > 0)
+        note_stretched(v.origin, t->constant != nullptr, to[axis], axis);
+  }
+}
+
+void Evaluator::note_stretched(Origin operand, bool constant, sym::Expr size, size_t axis) {
+  std::vector<Origin> doubted;
+  for (const Origins::Found& f : origins.numbers(origins.join({operand}, pos_), max_listed)) {
+    if (f.value == 1 && (f.literal.element == Literal::length || varied_.contains(f.literal)))
+      doubted.push_back(origins.literal(f.literal, 1));
+    else if (constant && has_size_of_one(f.literal))
+      uses.push_back({f.literal, 1, NumberUse::As::Size, size, pos_});
+  }
+  if (!doubted.empty())
+    issues.push_back({SizeIssue::Kind::Broadcast, size, builder_.dim(1),
+                      fmt::format("1 is broadcast to {} along {} at {}", size.str(), axis, applied_),
+                      origins.join(std::move(doubted), pos_), applied_, axis, pos_});
+}
+
+bool Evaluator::has_size_of_one(const Literal& literal) const {
+  if (literal.expr->kind != Expr::Kind::Constant) return false;
+  const program::Data& data = program_.constants[static_cast<size_t>(literal.expr->integer)];
+  return data.tensor && std::ranges::count(data.tensor->sizes, 1) > 0;
 }
 
 void Evaluator::note_doubts(size_t from, Origin sizes) {
@@ -356,6 +424,9 @@ void Evaluator::note_doubts(size_t from, Origin sizes) {
 // ---- calls --------------------------------------------------------------------------------------------------------
 
 Value Evaluator::run(std::vector<Value> inputs) {
+  size_one_ = std::ranges::any_of(builder_.graph().inputs, [&](const onnx::Value* in) {
+    return std::ranges::any_of(in->shape, [&](onnx::Dim d) { return !d.is_constant() && builder_.sym.sample(d) == 1; });
+  });
   try {
     root_ = from_object(program_.root);
     if (!root_->type) throw Error(Code::BadProgram, fmt::format("the class {} is not in the file", root_->class_name));
@@ -522,7 +593,9 @@ Value Evaluator::call_operator(const Expr& e, Frame& frame) {
   const Origin sizes = listed_numbers(origins, positional, e.pos);
   const size_t moved = builder_.moved_boundaries.size();
   note_uses(e, positional);
+  const std::vector<Value> given = size_one_ ? positional : std::vector<Value>();
   builder_.sym.conflict.reset();
+  builder_.sym.stretched.clear();
   if (is_in_place(e.name) && !positional.empty() && positional[0].is_tensor())
     written_at_.emplace_back(positional[0].tensor(), e.pos);
   try {
@@ -532,6 +605,7 @@ Value Evaluator::call_operator(const Expr& e, Frame& frame) {
       for (Value& item : result.list_items())
         if (!item.origin) item.origin = origin;
     note_doubts(moved, sizes);
+    if (size_one_ && !builder_.sym.stretched.empty()) note_stretched(given, result);
     return result;
   } catch (const Error& error) {
     Diagnostic d = error.first();
@@ -839,7 +913,7 @@ Value Evaluator::evaluate(const Expr& e, Frame& frame) {
     case K::Int:
       return number(e);
     case K::Float:
-      return e.real;
+      return real_number(e);
     case K::Complex:
       return std::complex<double>(e.real, e.imag);
     case K::Bool:

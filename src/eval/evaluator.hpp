@@ -31,6 +31,7 @@ struct SizeIssue {
   enum class Kind {
     Contradiction,  ///< with a dynamic dimension
     Doubt,          ///< a number stands where a dimension was that had this size in the sample
+    Broadcast,      ///< a number may be why a 1 is broadcast to a dimension of size 1 in the sample
   };
   Kind kind = Kind::Contradiction;
   sym::Expr a, b;     ///< the two sizes
@@ -45,9 +46,15 @@ struct SizeIssue {
 struct NumberUse {
   Literal literal;
   int64_t number = 0;
-  enum class As { Operand, Position, Size };
-  As as = As::Operand;  ///< a position (an index or a bound) may be one off a size
-  sym::Expr size = {};  ///< of the dimension that a position is in
+  enum class As {
+    Operand,   ///< of arithmetic
+    Divisor,   ///< nobody means to divide by 1
+    Position,  ///< an index or a bound, which may be one off a size
+    Size,      ///< of a dimension along which elements differ
+    Fill,      ///< the size of a dimension along which all elements are the same
+  };
+  As as = As::Operand;
+  sym::Expr size = {};  ///< of the dimension that a position is in, or that a 1 is broadcast to
   program::Pos pos;
 };
 
@@ -126,6 +133,7 @@ class Evaluator {
   Value subscript(const Value& container, const Value& index);
   Value attribute(const Value& object, const std::string& name);
   Value number(const program::Expr& e);
+  Value real_number(const program::Expr& e);
   Value constant(int64_t index);
   Value constant(const program::Expr& e);
   bool condition(const Value& v);
@@ -142,6 +150,9 @@ class Evaluator {
   sym::Expr indexed_size(const std::vector<Value>& positional);
   void note_uses(const program::Expr& call, const std::vector<Value>& positional);
   void note_doubts(size_t from, Origin sizes);
+  void note_stretched(const std::vector<Value>& operands, const Value& result);
+  void note_stretched(Origin operand, bool constant, sym::Expr size, size_t axis);
+  bool has_size_of_one(const Literal& literal) const;
   onnx::Value* contents_at_first(const TensorView& weight);
   void find_changes(const program::Object& object, std::set<const void*>& seen, std::vector<Change>& out);
 
@@ -159,6 +170,8 @@ class Evaluator {
   int depth_ = 0;
   int64_t steps_ = 0;
   int64_t applied_ = 0;                                 // operators
+  bool size_one_ = false;                               // whether a dynamic dimension has the size 1 in the sample
+  std::set<Literal> varied_;                            // sizes of 1 along which elements would differ
   std::unordered_map<const void*, std::string> paths_;  // of tensors and objects of the file
   std::unordered_map<const void*, Value> converted_;    // by identity in the file
   std::unordered_map<int64_t, Value> constants_;

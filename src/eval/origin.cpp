@@ -6,6 +6,7 @@
 namespace lithify::eval {
 
 std::optional<Progression> as_progression(const std::vector<int64_t>& sizes, const std::vector<int64_t>& elements) {
+  if (!sizes.empty() && elements.size() == 1 && elements[0] == 0) return Progression{0, 1, 1, sizes.size() - 1};
   if (elements.size() < 2 || std::count(sizes.begin(), sizes.end(), 1) + 1 != static_cast<std::ptrdiff_t>(sizes.size()))
     return std::nullopt;
   const auto axis = std::find_if(sizes.begin(), sizes.end(), [](int64_t n) { return n != 1; }) - sizes.begin();

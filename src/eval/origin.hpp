@@ -14,16 +14,19 @@
 namespace lithify::eval {
 
 /// A whole number of the program: an integer in its text, an element of an integer constant that the text names, or the
-/// length of such a constant that counts up or down in equal steps.
+/// length of such a constant that counts up or down in equal steps. What cannot stand for a formula, and may come from
+/// a size nevertheless, is one as well: a float, and a dimension of size 1 of any other constant.
 struct Literal {
   static constexpr size_t length = static_cast<size_t>(-1);
+  static constexpr size_t fixed = static_cast<size_t>(-2);
 
   const program::Expr* expr = nullptr;
   size_t element = 0;
   auto operator<=>(const Literal&) const = default;
 };
 
-/// A constant that counts up or down in equal steps along its only dimension of a size above 1.
+/// A constant that counts up or down in equal steps along its only dimension of a size above 1. A lone 0 is the first
+/// of positions along its last dimension.
 struct Progression {
   int64_t start = 0, step = 0, length = 0;
   size_t axis = 0;

@@ -323,7 +323,9 @@ Value* Builder::simplified(std::string_view type, Inputs& inputs, Attributes& at
   bool add = type == "Add", sub = type == "Sub", mul = type == "Mul", div = type == "Div";
   if ((add || sub || mul || div) && inputs[0]->dtype == inputs[1]->dtype) {
     double neutral = add || sub ? 0 : 1;
-    auto keeps = [&](Value* x, Value* c) { return is_filled_with(c, neutral) && c->rank() <= x->rank(); };
+    auto keeps = [&](Value* x, Value* c) {
+      return is_filled_with(c, neutral) && c->rank() <= x->rank() && broadcast(x->shape, c->shape) == x->shape;
+    };
     if (keeps(inputs[0], inputs[1])) return inputs[0];
     if ((add || mul) && keeps(inputs[1], inputs[0])) return inputs[1];
   }

@@ -36,7 +36,10 @@ bool differ_beyond_sample(sym::Context& sym, Dim a, Dim b) {
 }
 
 Dim broadcast_size(sym::Context& sym, Dim a, Dim b, const Shape& sa, const Shape& sb) {
-  if (const auto r = sym.broadcast(a, b); r && !differ_beyond_sample(sym, a, b)) return *r;
+  if (const auto r = sym.broadcast(a, b); r && !differ_beyond_sample(sym, a, b)) {
+    if ((a.is(1) || b.is(1)) && !r->is_constant() && sym.sample(*r) == 1) sym.stretched.push_back(*r);
+    return *r;
+  }
   const bool constants = a.is_constant() && b.is_constant();
   if (!constants) {
     // The larger of the two at run time is the constant, whatever the data.

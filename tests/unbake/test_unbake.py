@@ -102,17 +102,37 @@ def test_report(tmp_path: Path) -> None:
     assert properties["lithify.dimension.height"].startswith("proven where height % 4 == 0")
 
 
-@pytest.mark.parametrize("sample", [{"batch": 1}, {"batch": 4, "seq": 16}], ids=["one", "colliding"])
+HIDING = {
+    "one": {"batch": 1},
+    "step": {"seq": 1},
+    "ones": {"batch": 1, "seq": 1, "source": 1, "height": 4, "width": 4},
+    "colliding": {"batch": 4, "seq": 16},
+}
+# At a single step, these are a first step: nothing but a position in the dimension itself is left of the loop or the shift.
+ONE_STEP = {"loop_over_steps", "shifted"}
+
+
+@pytest.mark.parametrize("sample", HIDING)
 @by_name
-def test_sample_that_hides_sizes(model: Burnt, sample: dict[str, int], tmp_path: Path) -> None:
-    """A 1 may be any other 1, and a 16 a width: right at every size, or refused, or told as unproven, but never wrong."""
-    if model.one in ("unproven", "unseen"):
-        return
-    pt = trace(model, {**SIZES, **sample}, tmp_path / "model.pt")
-    command = export_command(pt, tmp_path / "model.onnx", dynamic=axes(model))
+def test_sample_that_hides_sizes(model: Burnt, sample: str, tmp_path: Path) -> None:
+    """A 1 may be any other 1, and a 16 a width: right at every size or refused; wrong only if told as unproven."""
+    pt = trace(model, {**SIZES, **HIDING[sample]}, tmp_path / "model.pt")
+    out = tmp_path / "exported.onnx"
+    command = export_command(pt, out, dynamic=axes(model))
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    if done.returncode == 0 and "LTH064" not in done.stderr:
-        check_sizes(model, tmp_path / "model.onnx")
+    if done.returncode != 0 or model.one == "unseen":
+        return
+    if model.one == "unproven" or (model.name in ONE_STEP and HIDING[sample].get("seq") == 1):
+        assert "LTH064" in done.stderr and "LTH064" in refusal(model, pt, "--strict")
+    else:
+        check_sizes(model, out)
+
+
+@pytest.mark.parametrize("name", ["positions", "positions_from_numpy", "causal_mask", "mask_from_buffer", "chunks_of_the_batch"])
+def test_broadcast_one(name: str, tmp_path: Path) -> None:
+    """A 1 that a number of the program made, and that is broadcast to a dimension of size 1, may be that dimension."""
+    model = next(m for m in CORPUS if m.name == name)
+    assert "LTH063" in refusal(model, trace(model, {**SIZES, **HIDING["ones"]}, tmp_path / "model.pt"))
 
 
 @pytest.mark.parametrize("name", ["attention", "positions", "mean_by_division"])

@@ -92,6 +92,21 @@ TEST_CASE("a 1 that may be a dimension is refused, or guessed on request") {
   CHECK(exported(model, options).outputs[0].str() == "output: float32[batch, 4*seq]");
 }
 
+TEST_CASE("a 1 that is broadcast to a dimension of size 1 may be that dimension, where its elements would differ") {
+  const std::string model = traced(5, 1, "torch.add(x, torch.unsqueeze(torch.arange(1), 1))");
+  ExportOptions options = dynamic();
+  CHECK(error_of(model, options) == "LTH063");
+  options.unbake = ExportOptions::Unbake::Guess;
+  CHECK(exported(model, options).dimensions[1].str() == "proven for every size, 1 number repaired");
+}
+
+TEST_CASE("a division by 1 is told as unproven, where a dimension has the size 1") {
+  CHECK(exported(traced(5, 1, "torch.div(torch.sum(x, [1]), 1)"), dynamic()).dimensions[1].unproven == 1);
+  CHECK(exported(traced(5, 1, "torch.div(torch.sum(x, [1]), 1.)"), dynamic()).dimensions[1].unproven == 1);
+  CHECK(exported(traced(5, 7, "torch.div(torch.sum(x, [1]), 7.)"), dynamic()).dimensions[1].unproven == 1);
+  CHECK(exported(traced(5, 7, "torch.div(torch.sum(x, [1]), 1.)"), dynamic()).dimensions[1].unproven == 0);
+}
+
 TEST_CASE("what differs between captures in memory is solved for, in values too") {
   const std::string other = traced(3, 10, "torch.div(torch.sum(x, [1]), 10)");
   ExportOptions options = dynamic();
