@@ -27,9 +27,12 @@ asan: setup
 	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_SANITIZE=ON
 	cmake --build build-asan -j $(JOBS) --target lithify lithify_unit lithify_stress
 
+# These run the program on damaged and hostile files: under the sanitizers, or it would prove little.
+HOSTILE := tests/test_cli.py tests/test_pt2.py tests/test_capi.py
+
 test-asan: asan  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
 	build-asan/lithify_unit --no-version & unit=$$!; \
-	  LITHIFY=build-asan/lithify $(PYTHON) -m pytest -q -n $(JOBS) tests/test_cli.py tests/test_pt2.py tests/test_capi.py; \
+	  LITHIFY=build-asan/lithify $(PYTHON) -m pytest -q -n $(JOBS) $(HOSTILE); \
 	  told=$$?; wait $$unit && exit $$told
 
 test-tsan: setup  ## many threads under ThreadSanitizer
@@ -38,6 +41,7 @@ test-tsan: setup  ## many threads under ThreadSanitizer
 	LITHIFY=build-tsan/lithify $(PYTHON) -m pytest -q tests/test_capi.py
 
 test-all: test test-tsan  ## what takes too long for every day as well
+	$(PYTHON) -m pytest -q -n $(JOBS) $(HOSTILE)
 	$(PYTHON) -m pytest -q -n $(JOBS) --every tests/test_cases.py
 	$(PYTHON) -m pytest -q -n $(JOBS) --opsets all tests/test_cases.py
 
@@ -45,7 +49,7 @@ package: build  ## the Debian package and the tarball, in build/
 	cpack --config build/CPackConfig.cmake -B build
 
 test-python: build  ## operator cases, whole models, the command line, the layout
-	$(PYTHON) -m pytest -q -n $(JOBS) tests
+	$(PYTHON) -m pytest -q -n $(JOBS) $(HOSTILE:%=--ignore=%) tests
 
 test-ops: build  ## PyTorch's own operator database, whole: takes an hour
 	$(PYTHON) -m tests.opinfo --dtypes float32,int64,bool --jobs $(JOBS) --out docs/opinfo.md

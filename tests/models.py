@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from types import ModuleType
 from typing import Any
@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from examples.models import LastStep, Reshape
+from tests.driver import flat
 from tests.vision import torchvision
 
 Inputs = tuple[torch.Tensor, ...]
@@ -29,6 +30,13 @@ class Model:
     axes: list[dict[int, str]]  # the dynamic axes of each input
     nodes: int | None = None  # at most so many at opset 20
     settle: bool = False  # take the batch norms' statistics from the sample
+    results: dict[int, list[torch.Tensor]] = field(default_factory=dict)  # of the runs that were asked for
+
+    def expected(self, run: int) -> list[torch.Tensor]:
+        """What eager PyTorch gives, computed once."""
+        if run not in self.results:
+            self.results[run] = flat(self.module(*self.runs[run]))
+        return self.results[run]
 
     @property
     def names(self) -> list[str]:

@@ -11,7 +11,7 @@ import onnx
 import pytest
 import torch
 
-from tests.driver import DEFAULT_OPSET, Names, Session, asked, compare, export, flat, save_exported
+from tests.driver import DEFAULT_OPSET, Names, Session, asked, compare, export, save_exported
 from tests.models import MODELS, Model
 
 COUNTED_OPSET = 20
@@ -39,32 +39,33 @@ def _eager_alone() -> object:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_traced(name: str, tmp_path: Path, record_property: Record) -> None:
+def test_model(name: str, tmp_path: Path, record_property: Record) -> None:
+    """Traced, through torch.export, and scripted where it can be: each as right as the others, and as small."""
     made = MODELS[name]()
-    model = _trace(made, tmp_path)
     opset = COUNTED_OPSET if made.nodes else DEFAULT_OPSET
-    exported = export(model, tmp_path / "model.onnx", opset=opset, dynamic=made.dynamic)
-    _compare(made, tmp_path / "model.onnx", range(len(made.runs)))
+    everywhere = range(len(made.runs))
+
+    traced = export(_trace(made, tmp_path), tmp_path / "traced.onnx", opset=opset, dynamic=made.dynamic)
+    _compare(made, tmp_path / "traced.onnx", everywhere)
+    count = nodes(traced.graph)
     if made.nodes:
-        count, limit = nodes(exported.graph), made.nodes
-        record_property("nodes", (name, count, limit))
-        assert count <= limit, f"{count} nodes at opset {opset}, at most {limit} are wanted"
+        record_property("nodes", (name, count, made.nodes))
+        assert count <= made.nodes, f"{count} nodes at opset {opset}, at most {made.nodes} are wanted"
 
-
-@pytest.mark.parametrize("name", MODELS)
-def test_exported(name: str, tmp_path: Path, record_property: Record) -> None:
-    """Through torch.export: as right as traced, and as small."""
-    made = MODELS[name]()
-    opset = COUNTED_OPSET if made.nodes else DEFAULT_OPSET
     program, open_axes, runs = _export(made, tmp_path)
     dynamic = asked(made.dynamic, open_axes)
     exported = export(program, tmp_path / "exported.onnx", opset=opset, dynamic=dynamic, flags=["--self-check"], names=open_axes)
     _compare(made, tmp_path / "exported.onnx", runs)
-    traced = export(_trace(made, tmp_path), tmp_path / "traced.onnx", opset=opset, dynamic=made.dynamic)
-    count, other = nodes(exported.graph), nodes(traced.graph)
-    record_property("nodes", (f"{name}, exported", count, made.nodes or other + other // 10))
-    assert made.nodes is None or count <= made.nodes, f"{count} nodes at opset {opset}, at most {made.nodes} are wanted"
-    assert abs(count - other) <= max(1, other // 10), f"{count} nodes exported, and {other} traced"
+    other = nodes(exported.graph)
+    record_property("nodes", (f"{name}, exported", other, made.nodes or count + count // 10))
+    assert made.nodes is None or other <= made.nodes, f"{other} nodes at opset {opset}, at most {made.nodes} are wanted"
+    assert abs(count - other) <= max(1, count // 10), f"{other} nodes exported, and {count} traced"
+
+    if name in SMALL + VISION:
+        torch.jit.script(made.module).save(str(tmp_path / "scripted.pt"))
+        inputs = [_spec(*told) for told in zip(made.names, made.runs[0], made.axes, strict=True)]
+        export(tmp_path / "scripted.pt", tmp_path / "scripted.onnx", inputs=inputs, names=made.dynamic)
+        _compare(made, tmp_path / "scripted.onnx", everywhere)
 
 
 @pytest.mark.parametrize("opset", [9, 12, 16, 26])
@@ -73,15 +74,6 @@ def test_other_opsets(name: str, opset: int, tmp_path: Path) -> None:
     made = MODELS[name]()
     export(_trace(made, tmp_path), tmp_path / "model.onnx", opset=opset, dynamic=made.dynamic)
     _compare(made, tmp_path / "model.onnx", range(len(made.runs)))
-
-
-@pytest.mark.parametrize("name", SMALL + VISION)
-def test_scripted(name: str, tmp_path: Path) -> None:
-    made = MODELS[name]()
-    torch.jit.script(made.module).save(str(tmp_path / "model.pt"))
-    inputs = [_spec(*told) for told in zip(made.names, made.runs[0], made.axes, strict=True)]
-    export(tmp_path / "model.pt", tmp_path / "model.onnx", inputs=inputs, names=made.dynamic)
-    _compare(made, tmp_path / "model.onnx", range(1, len(made.runs)))
 
 
 @pytest.mark.parametrize("name", ["linear", "lstm", "tagger"])
@@ -132,7 +124,7 @@ def _export(made: Model, folder: Path) -> tuple[Path, Names, list[int]]:
 def _compare(made: Model, path: Path, runs: Sequence[int]) -> None:
     session = Session(path)
     for i in runs:
-        expected = flat(made.module(*made.runs[i]))
+        expected = made.expected(i)
         scale = max(1.0, *(float(e.abs().max()) for e in expected))
         compare(session.run(*made.runs[i]), expected, rtol=1e-3, atol=2e-4 * scale, outputs=session.outputs)
 

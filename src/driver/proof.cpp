@@ -10,7 +10,7 @@ namespace {
 
 using Symbols = std::vector<sym::Expr>;
 
-constexpr int64_t largest_divisor = 256;
+constexpr int64_t largest_unit = 256;
 constexpr int64_t divisible = 64 * 9 * 5 * 7 * 11;  // by whatever models divide sizes by
 
 /// Whether an assumption holds for every size when each symbol is a multiple of its number.
@@ -55,8 +55,8 @@ std::vector<int64_t> least_divisors(sym::Context& sym, const sym::Assumption& as
   }
   for (size_t i = 0; i < symbols.size(); ++i) {
     std::vector<int64_t> tried = least;
-    for (tried[i] = 1; tried[i] <= largest_divisor && !holds(sym, assumed, symbols, units, tried);) ++tried[i];
-    if (tried[i] > largest_divisor) return {};
+    for (tried[i] = 1; tried[i] <= largest_unit && !holds(sym, assumed, symbols, units, tried);) ++tried[i];
+    if (tried[i] > largest_unit) return {};
     least = tried;
   }
   return least;

@@ -8,11 +8,11 @@
 namespace lithify::eval {
 namespace {
 
-List& list_of(const Value& v) { return **v.get_if<std::shared_ptr<List>>(); }
+List& contents(const Value& v) { return **v.get_if<std::shared_ptr<List>>(); }
 
 /// All elements as the rows of one tensor.
 onnx::Value* rows(onnx::Builder& b, const Value& v) {
-  const List& list = list_of(v);
+  const List& list = contents(v);
   if (!list.unreadable.empty()) throw Error(Code::UnsupportedControlFlow, list.unreadable);
   if (list.growing) throw Error(Code::UnsupportedControlFlow, "a loop reads a list that it appends to");
   return carried(b, v);
@@ -43,8 +43,8 @@ Value Evaluator::apply_to_open(std::string_view name, const std::vector<Value>& 
     return dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
   };
   const Value& self = positional[0];
-  if (name == "aten::append" && self.is_open_list() && list_of(self).unreadable.empty()) {
-    list_of(self).items.push_back(positional[1]);
+  if (name == "aten::append" && self.is_open_list() && contents(self).unreadable.empty()) {
+    contents(self).items.push_back(positional[1]);
     return self;
   }
   if (!self.is_open_list()) {
@@ -57,7 +57,7 @@ Value Evaluator::apply_to_open(std::string_view name, const std::vector<Value>& 
   } else if (name == "aten::__getitem__") {
     onnx::Value* all = rows(b, self);
     Dim at = positional[1].integer();
-    return element(b, list_of(self), b.select(all, 0, at));
+    return element(b, contents(self), b.select(all, 0, at));
   } else if (name == "aten::stack") {
     onnx::Value* all = rows(b, self);
     std::vector<int64_t> perm;
@@ -78,18 +78,18 @@ Value Evaluator::apply_to_open(std::string_view name, const std::vector<Value>& 
     joined = b.sym.mul(all->shape[0], joined);
     return b.reshape(b.transpose(all, perm), shape);
   } else if (name == "aten::tensor" || name == "aten::as_tensor") {
-    if (list_of(self).numbers) return rows(b, self);
+    if (contents(self).numbers) return rows(b, self);
   } else if (name == "aten::list" || name == "aten::copy") {
-    return std::make_shared<List>(list_of(self));
+    return std::make_shared<List>(contents(self));
   } else if (name == "aten::__is__" || name == "aten::__isnot__") {
     return name == "aten::__isnot__";
   } else if (name == "aten::_unwrap_optional" || name == "prim::unchecked_unwrap_optional") {
     return self;
   } else if (name == "aten::add_" || name == "aten::add" || name == "aten::extend") {
     if (!positional[1].is_open_list()) {
-      Value to = name == "aten::add" ? Value(std::make_shared<List>(list_of(self))) : self;
+      Value to = name == "aten::add" ? Value(std::make_shared<List>(contents(self))) : self;
       const std::vector<Value>& more = positional[1].items();
-      list_of(to).items.insert(list_of(to).items.end(), more.begin(), more.end());
+      contents(to).items.insert(contents(to).items.end(), more.begin(), more.end());
       return to;
     }
   }

@@ -146,7 +146,7 @@ Value safe_softmax(Call& c) {
   return c.onnx.where(c.onnx.op("IsNaN", {out}), like(c.onnx, out, 0), out);
 }
 
-struct OneOperand {
+struct Activation {
   std::string_view name;
   Ref (*compute)(Builder&, Ref);
 };
@@ -154,7 +154,7 @@ struct OneOperand {
 }  // namespace
 
 void register_activation(eval::Registry& ops) {
-  for (const OneOperand& f : std::initializer_list<OneOperand>{
+  for (const Activation& f : std::initializer_list<Activation>{
            {"selu", [](Builder&b, Ref x) { return b.op("Selu", {x}); }},
            {"relu6", [](Builder&b, Ref x) { return clip(b, x, like(b, x, 0), like(b, x, 6)); }},
            {"silu", silu},

@@ -19,23 +19,10 @@ struct Convolution {
   bool transposed = false;
 };
 
-// A single number stands for every spatial dimension.
-Ints spread(Ints v, size_t dims) {
-  if (v.size() == 1) v.resize(dims, v[0]);
-  return v;
-}
-
 Ints both_sides(const Ints& padding) {
   Ints pads = padding;
   pads.insert(pads.end(), padding.begin(), padding.end());
   return pads;
-}
-
-// An input without a batch dimension is a batch of one.
-template <class F>
-onnx::Value* batched(onnx::Builder& b, onnx::Value* x, size_t dims, F f) {
-  if (x->rank() == dims + 2) return f(x);
-  return b.squeeze(f(b.unsqueeze(x, {0})), {0});
 }
 
 // ---- whole numbers, for which ONNX has no convolution --------------------------------------------------------------
@@ -124,7 +111,7 @@ onnx::Value* convolve(Call& c, onnx::Value* x, const Convolution& conv) {
     Convolution whole = conv;
     for (Ints* v : {&whole.stride, &whole.dilation, &whole.output_padding}) *v = spread(*v, dims);
     return batched(c.onnx, x, dims,
-                   [&](onnx::Value* v) { return convolve_integers(c.onnx, v, weight, bias, whole, kernel); });
+                   [&](Ref v) { return std::vector{convolve_integers(c.onnx, v, weight, bias, whole, kernel)}; })[0];
   }
   onnx::Attributes attributes{
       {"dilations", spread(conv.dilation, dims)}, {"group", conv.groups}, {"kernel_shape", kernel}};
@@ -144,9 +131,9 @@ onnx::Value* convolve(Call& c, onnx::Value* x, const Convolution& conv) {
   }
   attributes.push_back({"pads", pads});
   attributes.push_back({"strides", stride});
-  return batched(c.onnx, x, dims, [&](onnx::Value* v) {
-    return c.onnx.op(conv.transposed ? "ConvTranspose" : "Conv", {v, weight, bias}, attributes);
-  });
+  return batched(c.onnx, x, dims, [&](Ref v) {
+    return std::vector{c.onnx.op(conv.transposed ? "ConvTranspose" : "Conv", {v, weight, bias}, attributes)};
+  })[0];
 }
 
 size_t spatial_dims(Call& c) { return c.tensor("weight")->rank() - 2; }

@@ -11,9 +11,6 @@
 namespace lithify::ops {
 namespace {
 
-constexpr std::string_view options =
-    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
-
 // ---- filled ------------------------------------------------------------------------------------------------------
 
 Value filled(Call& c, DType otherwise, double v) {
@@ -125,19 +122,19 @@ Value eye(Call& c) {
 }
 
 // A sum of cosines: first - second * cos(t) + third * cos(2 t), where t goes once around.
-struct Window {
+struct CosineWindow {
   std::string_view name;
   double first, second, third;
 };
 
-constexpr Window windows[] = {
+constexpr CosineWindow cosine_windows[] = {
     {"hann_window", 0.5, 0.5, 0},
     {"hamming_window", 0.54, 0.46, 0},
     {"blackman_window", 0.42, 0.5, 0.08},
     {"bartlett_window", 0, 0, 0},
 };
 
-Value window(Call& c, Window w) {
+Value window(Call& c, CosineWindow w) {
   int64_t n = c.integer("window_length");
   bool periodic = !c.schema.argument("periodic") || c.flag("periodic");
   if (c.schema.argument("alpha")) w.first = c.real("alpha");
@@ -248,28 +245,29 @@ void register_creation(eval::Registry& ops) {
     auto of_self = [v = f.value](Call& c) { return filled(c, c.tensor("self")->dtype, v); };
     if (f.name == "empty")
       ops.add(fmt::format("aten::empty.memory_format(int[] size, *, {}, MemoryFormat? memory_format=None) -> Tensor",
-                          options),
+                          tensor_options),
               plain);
     else
-      ops.add(fmt::format("aten::{}(int[] size, *, {}) -> Tensor", f.name, options), plain);
-    ops.add(fmt::format("aten::new_{}(Tensor self, int[] size, *, {}) -> Tensor", f.name, options), of_self);
-    ops.add(
-        fmt::format("aten::{}_like(Tensor self, *, {}, MemoryFormat? memory_format=None) -> Tensor", f.name, options),
-        [v = f.value](Call& c) { return filled_like(c, v); });
+      ops.add(fmt::format("aten::{}(int[] size, *, {}) -> Tensor", f.name, tensor_options), plain);
+    ops.add(fmt::format("aten::new_{}(Tensor self, int[] size, *, {}) -> Tensor", f.name, tensor_options), of_self);
+    ops.add(fmt::format("aten::{}_like(Tensor self, *, {}, MemoryFormat? memory_format=None) -> Tensor", f.name,
+                        tensor_options),
+            [v = f.value](Call& c) { return filled_like(c, v); });
   }
-  ops.add(fmt::format("aten::empty_strided(int[] size, int[] stride, *, {}) -> Tensor", options),
+  ops.add(fmt::format("aten::empty_strided(int[] size, int[] stride, *, {}) -> Tensor", tensor_options),
           [](Call& c) { return filled(c, DType::Float, 0); });
-  ops.add(fmt::format("aten::new_empty_strided(Tensor self, int[] size, int[] stride, *, {}) -> Tensor", options),
-          [](Call& c) { return filled(c, c.tensor("self")->dtype, 0); });
-  ops.add(fmt::format("aten::full(int[] size, Scalar fill_value, *, {}) -> Tensor", options), full);
-  ops.add(fmt::format("aten::new_full(Tensor self, int[] size, Scalar fill_value, *, {}) -> Tensor", options),
+  ops.add(
+      fmt::format("aten::new_empty_strided(Tensor self, int[] size, int[] stride, *, {}) -> Tensor", tensor_options),
+      [](Call& c) { return filled(c, c.tensor("self")->dtype, 0); });
+  ops.add(fmt::format("aten::full(int[] size, Scalar fill_value, *, {}) -> Tensor", tensor_options), full);
+  ops.add(fmt::format("aten::new_full(Tensor self, int[] size, Scalar fill_value, *, {}) -> Tensor", tensor_options),
           [](Call& c) -> Value {
             DType t = c.maybe_dtype("dtype").value_or(c.tensor("self")->dtype);
             return c.onnx.full(c.sizes("size"), c.tensor_as("fill_value", t));
           });
   ops.add(
       fmt::format("aten::full_like(Tensor self, Scalar fill_value, *, {}, MemoryFormat? memory_format=None) -> Tensor",
-                  options),
+                  tensor_options),
       [](Call& c) -> Value {
         Ref x = c.tensor("self");
         return c.onnx.full(x->shape, c.tensor_as("fill_value", c.maybe_dtype("dtype").value_or(x->dtype)));
@@ -278,35 +276,35 @@ void register_creation(eval::Registry& ops) {
   for (std::string_view form :
        {"aten::arange(Scalar end, *, {}) -> Tensor", "aten::arange.start(Scalar start, Scalar end, *, {}) -> Tensor",
         "aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, {}) -> Tensor"})
-    ops.add(fmt::format(fmt::runtime(form), options), arange_of);
+    ops.add(fmt::format(fmt::runtime(form), tensor_options), arange_of);
   // Files up to version 7 and 8 may leave the steps out.
-  ops.add(fmt::format("aten::linspace(Scalar start, Scalar end, int? steps=None, *, {}) -> Tensor", options),
+  ops.add(fmt::format("aten::linspace(Scalar start, Scalar end, int? steps=None, *, {}) -> Tensor", tensor_options),
           [](Call& c) { return linspace(c, std::nullopt); });
   ops.add(fmt::format("aten::logspace(Scalar start, Scalar end, int? steps=None, float base=10.0, *, {}) -> Tensor",
-                      options),
+                      tensor_options),
           [](Call& c) { return linspace(c, c.real("base")); });
-  ops.add(fmt::format("aten::eye(int n, *, {}) -> Tensor", options), eye);
-  ops.add(fmt::format("aten::eye.m(int n, int m, *, {}) -> Tensor", options), eye);
+  ops.add(fmt::format("aten::eye(int n, *, {}) -> Tensor", tensor_options), eye);
+  ops.add(fmt::format("aten::eye.m(int n, int m, *, {}) -> Tensor", tensor_options), eye);
 
-  for (const Window& w : windows)
+  for (const CosineWindow& w : cosine_windows)
     for (std::string_view form :
          {"aten::{}(int window_length, *, {}) -> Tensor",
           "aten::{}.periodic(int window_length, bool periodic, *, {}) -> Tensor",
           "aten::{}.periodic_alpha(int window_length, bool periodic, float alpha, *, {}) -> Tensor",
           "aten::{}.periodic_alpha_beta(int window_length, bool periodic, float alpha, float beta, *, {}) -> Tensor"})
       if (w.name == "hamming_window" || form.find("alpha") == form.npos)
-        ops.add(fmt::format(fmt::runtime(form), w.name, options), [w](Call& c) { return window(c, w); });
+        ops.add(fmt::format(fmt::runtime(form), w.name, tensor_options), [w](Call& c) { return window(c, w); });
 
   for (bool lower : {true, false}) {
     std::string_view name = lower ? "tril" : "triu";
     ops.add(fmt::format("aten::{}(Tensor self, int diagonal=0) -> Tensor", name),
             [lower](Call& c) { return keep_triangle(c, lower); });
-    ops.add(fmt::format("aten::{}_indices(int row, int col, int offset=0, *, {}) -> Tensor", name, options),
+    ops.add(fmt::format("aten::{}_indices(int row, int col, int offset=0, *, {}) -> Tensor", name, tensor_options),
             [lower](Call& c) { return triangle_indices(c, lower); });
   }
   ops.add("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", one_hot);
 
-  ops.add(fmt::format("aten::scalar_tensor(Scalar s, *, {}) -> Tensor", options),
+  ops.add(fmt::format("aten::scalar_tensor(Scalar s, *, {}) -> Tensor", tensor_options),
           [](Call& c) -> Value { return c.tensor_as("s", c.maybe_dtype("dtype").value_or(DType::Float)); });
   ops.add("aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
           [](Call& c) { return from_numbers(c, "data"); });

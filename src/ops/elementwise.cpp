@@ -127,6 +127,11 @@ Ref remainder(Builder& b, Ref x, Ref y) {
 
 Ref fmod(Builder& b, Ref x, Ref y) { return b.op("Mod", {x, y}, {{"fmod", int64_t{1}}}); }
 
+Ref call(Call& c, std::string_view name, std::vector<Value> arguments,
+         std::vector<std::pair<std::string, Value>> keywords) {
+  return c.as_tensor(c.call(name, std::move(arguments), std::move(keywords)));
+}
+
 Ref arange(Builder& b, Dim n) {
   return b.op("Range", {b.scalar_int(DType::Int64, 0), b.symbolic(n), b.scalar_int(DType::Int64, 1)});
 }

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "eval/call.hpp"
+#include "ops/sizes.hpp"
 
 namespace lithify::ops {
 
@@ -18,6 +18,10 @@ using Ref = onnx::Value*;
 
 /// A number that is known at export: of the program, or the contents of a 0-d constant.
 std::optional<double> known_number(Call& c, std::string_view name);
+inline bool is_one(Call& c, std::string_view name) { return known_number(c, name) == 1; }
+/// What another operator gives, which must be one tensor.
+Ref call(Call& c, std::string_view name, std::vector<Value> arguments,
+         std::vector<std::pair<std::string, Value>> keywords = {});
 /// The type of a result that is floating whatever the operands: float32 for integers and bools.
 DType float_type(DType t);
 /// A 0-d constant of the type of x.

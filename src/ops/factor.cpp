@@ -11,21 +11,10 @@
 namespace lithify::ops {
 namespace {
 
-constexpr int64_t to_the_end = std::numeric_limits<int64_t>::max();
-
-int64_t rank_of(Ref x) { return static_cast<int64_t>(x->rank()); }
-Dim size_from_end(Ref x, size_t i) { return x->shape[x->rank() - i]; }
-Ref transposed(Builder& b, Ref x) { return b.swap_dims(x, -1, -2); }
 Ref part(Builder& b, Ref x, int64_t from_end, int64_t start, int64_t end) {
   return b.slice(x, rank_of(x) - from_end, b.dim(start), b.dim(end));
 }
 Shape batch_of(Ref x) { return Shape(x->shape.begin(), x->shape.end() - 2); }
-
-Ref matrix(Call& c, std::string_view name) {
-  Ref a = c.float_tensor(name);
-  if (a->rank() < 2) c.mismatch("a matrix is needed");
-  return a;
-}
 
 int64_t known_size(Call& c, Dim size) {
   if (!size.is_constant()) c.unsupported(fmt::format("matrices of the dynamic size {}", size.str()));
@@ -113,6 +102,12 @@ constexpr int64_t sweeps = 12;
 }  // namespace
 
 // Jacobi's rotations of one side: pairs of columns are turned until all are at right angles.
+Ref matrix(Call& c, std::string_view name) {
+  Ref a = c.float_tensor(name);
+  if (a->rank() < 2) c.mismatch("a matrix is needed");
+  return a;
+}
+
 Singular singular(Call& c, Ref a) {
   Builder& b = c.onnx;
   a = b.cast(a, DType::Double);

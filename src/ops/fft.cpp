@@ -17,7 +17,6 @@ constexpr int64_t constant_budget = int64_t{1} << 21;
 
 enum class Direction { Forward, Inverse };
 
-int64_t rank_of(Ref x) { return static_cast<int64_t>(x->rank()); }
 Dim half_of(Builder& b, Dim n) { return b.sym.add(b.sym.floor_div(n, b.dim(2)), b.dim(1)); }
 
 // A number of the program as a value of a type.
@@ -119,7 +118,7 @@ Ref to_real(Builder& b, Ref x, int64_t axis, Dim n, double power) {
   return b.swap_dims(out, axis, -1);
 }
 
-// ---- the functions of torch.fft ----------------------------------------------------------------------------------
+// ---- the transforms of torch.fft ----------------------------------------------------------------------------------
 
 double power_of(Call& c, Direction direction) {
   std::string norm = c.maybe_text("norm").value_or("backward");
@@ -129,14 +128,14 @@ double power_of(Call& c, Direction direction) {
 
 enum class Kind { Complex, ToHalf, FromHalf };
 
-struct Function {
+struct Transform {
   std::string_view name;
   Kind kind;
   Direction direction;  // of the dimensions but the last, and of the norm
   bool mirrored;        // hfft and ihfft: the half is that of the time, not of the frequencies
 };
 
-constexpr Function functions[] = {
+constexpr Transform transforms[] = {
     {"fft", Kind::Complex, Direction::Forward, false},  {"ifft", Kind::Complex, Direction::Inverse, false},
     {"rfft", Kind::ToHalf, Direction::Forward, false},  {"irfft", Kind::FromHalf, Direction::Inverse, false},
     {"hfft", Kind::FromHalf, Direction::Forward, true}, {"ihfft", Kind::ToHalf, Direction::Inverse, true},
@@ -145,7 +144,7 @@ constexpr Function functions[] = {
 Ref complex_of(Builder& b, Ref x) { return b.cast(x, complex_type(x->dtype)); }
 
 // One dimension, the last of several.
-Ref last_transform(Call& c, const Function& f, Ref x, int64_t axis, std::optional<Dim> n, double power) {
+Ref last_transform(Call& c, const Transform& f, Ref x, int64_t axis, std::optional<Dim> n, double power) {
   Builder& b = c.onnx;
   if (f.kind == Kind::FromHalf) {
     Dim size = x->shape[static_cast<size_t>(axis)];
@@ -160,7 +159,7 @@ Ref last_transform(Call& c, const Function& f, Ref x, int64_t axis, std::optiona
   return f.mirrored ? conjugate(b, out) : out;
 }
 
-Value transformed(Call& c, const Function& f, const std::vector<int64_t>& axes,
+Value transformed(Call& c, const Transform& f, const std::vector<int64_t>& axes,
                   const std::vector<std::optional<Dim>>& sizes) {
   Builder& b = c.onnx;
   Ref x = c.float_tensor("self");
@@ -178,11 +177,11 @@ Value transformed(Call& c, const Function& f, const std::vector<int64_t>& axes,
   return x;
 }
 
-Value one_dimension(Call& c, const Function& f) {
+Value one_dimension(Call& c, const Transform& f) {
   return transformed(c, f, {c.dim("dim", c.tensor("self")->rank())}, {c.maybe_size("n")});
 }
 
-Value dimensions(Call& c, const Function& f) {
+Value dimensions(Call& c, const Transform& f) {
   size_t rank = c.tensor("self")->rank();
   std::vector<std::optional<Dim>> sizes;
   if (!c.none("s"))
@@ -371,7 +370,7 @@ Value istft(Call& c) {
 }  // namespace
 
 void register_fft(eval::Registry& ops) {
-  for (const Function& f : functions) {
+  for (const Transform& f : transforms) {
     ops.add(fmt::format("aten::fft_{}(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor", f.name),
             [f](Call& c) { return one_dimension(c, f); });
     ops.add(fmt::format("aten::fft_{}2(Tensor self, int[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor",

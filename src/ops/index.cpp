@@ -14,14 +14,8 @@ namespace {
 using onnx::Builder;
 using OnnxValue = onnx::Value;
 
-constexpr int64_t to_the_end = std::numeric_limits<int64_t>::max();
 constexpr int64_t before_the_start = std::numeric_limits<int64_t>::min() + 1;
 
-Dim& at(Shape& s, int64_t i) { return s[static_cast<size_t>(i)]; }
-Dim at(const Shape& s, int64_t i) { return s[static_cast<size_t>(i)]; }
-int64_t rank_of(const OnnxValue* v) { return static_cast<int64_t>(v->rank()); }
-
-OnnxValue* flat(Builder& b, OnnxValue* x) { return b.reshape(x, {b.numel(x->shape)}); }
 /// A 0-d tensor as one of one element; others as they are.
 OnnxValue* at_least_1d(Builder& b, OnnxValue* x) { return b.reshape(x, at_least(b.sym, x->shape, 1)); }
 OnnxValue* as_index(Builder& b, OnnxValue* x) { return b.cast(x, DType::Int64); }
@@ -57,12 +51,6 @@ Slice slice_of(Call& c, const OnnxValue* x) {
   Dim start = c.maybe_size("start").value_or(c.sym.constant(0));
   Dim end = c.maybe_size("end").value_or(c.sym.constant(to_the_end));
   return python_slice(c.sym, axis, at(x->shape, axis), start, end, step);
-}
-
-Diagonal diagonal_of(Call& c, size_t rank) {
-  Diagonal d{c.integer("offset"), c.dim("dim1", rank), c.dim("dim2", rank)};
-  if (rank < 2 || d.dim1 == d.dim2) c.mismatch("two different dimensions are needed");
-  return d;
 }
 
 // self with src, which has the shape of the part, in place of a part of it.
@@ -644,7 +632,7 @@ Value embedding_bag(Call& c) {
   } else {
     if (mode == 2) c.unsupported("the maximum of bags whose sizes are known only at run time");
     // The bag of a position is the number of bags that begin at or before it, less one.
-    OnnxValue* position = b.unsqueeze(range(b, count), {1});
+    OnnxValue* position = b.unsqueeze(arange(b, count), {1});
     OnnxValue* begun = b.cast(b.op("Not", {b.op("Less", {position, as_index(b, offsets)})}), DType::Int64);
     OnnxValue* bag = b.sub(b.reduce("ReduceSum", begun, {1}, true), b.scalar_int(DType::Int64, 1));
     auto sum = [&](OnnxValue* what) {

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "ops/elementwise.hpp"
+#include "ops/factor.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::ops {
@@ -12,9 +12,6 @@ namespace {
 
 // Each row costs some ten nodes.
 constexpr int64_t most_rows = 32;
-
-int64_t rank_of(Ref x) { return static_cast<int64_t>(x->rank()); }
-Dim size_from_end(Ref x, size_t i) { return x->shape[x->rank() - i]; }
 
 // The number of rows of a square matrix, which must be known for one node to follow another for each of them.
 int64_t rows_of(Call& c, Ref a) {
@@ -26,15 +23,8 @@ int64_t rows_of(Call& c, Ref a) {
   return *rows.constant();
 }
 
-Ref matrix(Call& c, std::string_view name) {
-  Ref a = c.float_tensor(name);
-  if (a->rank() < 2) c.mismatch("a matrix is needed");
-  return a;
-}
-
 Ref row(Builder& b, Ref x, int64_t i) { return b.slice(x, rank_of(x) - 2, b.dim(i), b.dim(i + 1)); }
 Ref column(Builder& b, Ref x, int64_t i) { return b.slice(x, rank_of(x) - 1, b.dim(i), b.dim(i + 1)); }
-Ref transposed(Builder& b, Ref x) { return b.swap_dims(x, -1, -2); }
 
 Ref identity(Builder& b, DType t, int64_t n) {
   std::vector<double> out(static_cast<size_t>(n * n));

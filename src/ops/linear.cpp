@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/elementwise.hpp"
 #include "ops/linear.hpp"
 #include "ops/slicing.hpp"
 
@@ -15,11 +16,6 @@ using eval::Registry;
 // A number times a value, for alpha and beta.
 onnx::Value* scaled(Call& c, onnx::Value* v, std::string_view factor) {
   return c.onnx.mul(v, c.number(factor, v->dtype));
-}
-
-bool is_one(Call& c, std::string_view name) {
-  const Value& v = c.arg(name);
-  return !v.is_tensor() && !(v.is_int() && !v.integer().is_constant()) && c.real(name) == 1.0;
 }
 
 // beta * self + alpha * product.

@@ -27,14 +27,10 @@ Ref reduced(Builder& b, Ref loss, Reduction r) {
 
 Ref reduced(Call& c, Ref loss) { return reduced(c.onnx, loss, reduction_of(c)); }
 
-Ref call(Call& c, std::string_view name, std::vector<Value> arguments) {
-  return c.as_tensor(c.call(name, std::move(arguments)));
-}
-
 // max(0, x)
 Ref hinge(Builder& b, Ref x) { return is_float(x->dtype) ? b.op("Relu", {x}) : maximum(b, x, like(b, x, 0)); }
 
-Ref square(Builder& b, Ref x) { return b.mul(x, x); }
+Ref squared(Builder& b, Ref x) { return b.mul(x, x); }
 
 // ---- of two tensors, element by element ---------------------------------------------------------------------------
 
@@ -43,13 +39,13 @@ struct Operands {
   Ref y;
 };
 
-Operands promoted(Call& c, std::string_view x = "self", std::string_view y = "target") {
+Operands operands(Call& c, std::string_view x = "self", std::string_view y = "target") {
   DType t = c.result_type({x, y});
   return {c.tensor_as(x, t), c.tensor_as(y, t)};
 }
 
 Ref distance(Call& c) {
-  auto [x, y] = promoted(c);
+  auto [x, y] = operands(c);
   return c.onnx.op("Abs", {c.onnx.sub(x, y)});
 }
 
@@ -69,7 +65,7 @@ Value smooth_l1_loss(Call& c) {
 
 Value kl_div(Call& c) {
   Builder& b = c.onnx;
-  auto [x, y] = promoted(c);
+  auto [x, y] = operands(c);
   if (c.flag("log_target")) return reduced(c, b.mul(b.op("Exp", {y}), b.sub(y, x)));
   return reduced(c, b.sub(call(c, "aten::xlogy", {y, y}), b.mul(y, x)));
 }
@@ -81,7 +77,7 @@ Ref weighted(Call& c, Ref loss) {
 
 Value binary_cross_entropy(Call& c) {
   Builder& b = c.onnx;
-  auto [p, y] = promoted(c);
+  auto [p, y] = operands(c);
   Ref one = like(b, p, 1);
   auto log = [&](Ref v) { return maximum(b, b.op("Log", {v}), like(b, v, -100)); };
   Ref loss = b.sub(b.mul(b.sub(y, one), log(b.sub(one, p))), b.mul(y, log(p)));
@@ -90,7 +86,7 @@ Value binary_cross_entropy(Call& c) {
 
 Value binary_cross_entropy_with_logits(Call& c) {
   Builder& b = c.onnx;
-  auto [x, y] = promoted(c);
+  auto [x, y] = operands(c);
   Ref one = like(b, x, 1);
   Ref positive = b.op("Softplus", {b.op("Neg", {x})});
   if (Ref weight = c.maybe_tensor("pos_weight")) {
@@ -102,7 +98,7 @@ Value binary_cross_entropy_with_logits(Call& c) {
 
 Value poisson_nll_loss(Call& c) {
   Builder& b = c.onnx;
-  auto [x, y] = promoted(c, "input", "target");
+  auto [x, y] = operands(c, "input", "target");
   Ref loss = c.flag("log_input") ? b.sub(b.op("Exp", {x}), b.mul(y, x))
                                  : b.sub(x, b.mul(y, b.op("Log", {b.add(x, like(b, x, c.real("eps")))})));
   if (c.flag("full")) {
@@ -117,7 +113,7 @@ Value poisson_nll_loss(Call& c) {
 
 Value hinge_embedding_loss(Call& c) {
   Builder& b = c.onnx;
-  auto [x, y] = promoted(c);
+  auto [x, y] = operands(c);
   Ref zero = like(b, x, 0);
   Ref margin = hinge(b, b.sub(like(b, x, c.real("margin")), x));
   auto unless = [&](double label, Ref v) { return b.where(b.op("Equal", {y, like(b, y, label)}), zero, v); };
@@ -137,11 +133,11 @@ Value margin_ranking_loss(Call& c) {
 
 Value cosine_embedding_loss(Call& c) {
   Builder& b = c.onnx;
-  auto [x, y] = promoted(c, "input1", "input2");
+  auto [x, y] = operands(c, "input1", "input2");
   Ref target = c.tensor("target");
   std::vector<int64_t> axis{target->rank() == 1 ? 1 : 0};
   auto sum = [&](Ref v) { return b.reduce("ReduceSum", v, axis, false); };
-  auto length = [&](Ref v) { return b.add(sum(square(b, v)), like(b, v, 1e-12)); };
+  auto length = [&](Ref v) { return b.add(sum(squared(b, v)), like(b, v, 1e-12)); };
   Ref cosine = b.div(sum(b.mul(x, y)), b.op("Sqrt", {b.mul(length(x), length(y))}));
   Ref zero = like(b, cosine, 0);
   Ref apart = hinge(b, b.sub(cosine, like(b, cosine, c.real("margin"))));
@@ -176,7 +172,7 @@ Value multi_margin_loss(Call& c) {
   Ref loss = hinge(b, b.add(b.sub(like(b, x, c.real("margin")), picked), x));
   double p = c.real("p");
   if (p != 1 && p != 2) c.mismatch("p must be 1 or 2");
-  if (p == 2) loss = square(b, loss);
+  if (p == 2) loss = squared(b, loss);
   if (Ref weight = c.maybe_tensor("weight")) loss = b.mul(loss, b.gather(weight, label, 0));
   loss = b.where(b.op("Equal", {arange(b, x->shape[1]), label}), like(b, x, 0), loss);
   return reduced_rows(c, b.reduce("ReduceMean", loss, {1}, false), single);
@@ -347,8 +343,8 @@ Value linear_cross_entropy(Call& c, int64_t reduction, const Value& smoothing) {
 
 void register_loss(eval::Registry& ops) {
   ops.add("aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", [](Call& c) -> Value {
-    auto [x, y] = promoted(c);
-    return reduced(c, square(c.onnx, c.onnx.sub(x, y)));
+    auto [x, y] = operands(c);
+    return reduced(c, squared(c.onnx, c.onnx.sub(x, y)));
   });
   ops.add("aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
           [](Call& c) -> Value { return reduced(c, distance(c)); });
@@ -357,7 +353,7 @@ void register_loss(eval::Registry& ops) {
   ops.add("aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor",
           [](Call& c) -> Value { return reduced(c, huber(c.onnx, distance(c), c.real("delta"))); });
   ops.add("aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", [](Call& c) -> Value {
-    auto [x, y] = promoted(c);
+    auto [x, y] = operands(c);
     return reduced(c, c.onnx.op("Softplus", {c.onnx.mul(c.onnx.op("Neg", {y}), x)}));
   });
   ops.add("aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor", kl_div);

@@ -186,8 +186,6 @@ Value logit(Call& c) {
 
 // ---- arithmetic --------------------------------------------------------------------------------------------------
 
-bool is_one(Call& c, std::string_view name) { return known_number(c, name) == 1; }
-
 // other, times alpha.
 Ref scaled(Call& c, std::string_view name, DType t) {
   Ref x = c.tensor_as(name, t);

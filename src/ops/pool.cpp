@@ -17,25 +17,11 @@ using eval::Registry;
 
 using Ints = std::vector<int64_t>;
 
-Ints spread(Ints v, size_t dims) {
-  if (v.size() == 1) v.resize(dims, v[0]);
-  return v;
-}
-
 // The last letters of an operator's name say how many dimensions it pools over: max_pool2d.
 size_t dims_of(const Call& c) {
   for (char d : {'1', '2', '3'})
     if (c.schema.name.find(std::string(1, d) + "d") != std::string::npos) return static_cast<size_t>(d - '0');
   c.unsupported("an operator of unknown rank");
-}
-
-// Pools a batch; an input without a batch dimension is a batch of one.
-template <class F>
-std::vector<onnx::Value*> batched(onnx::Builder& b, onnx::Value* x, size_t dims, F f) {
-  if (x->rank() == dims + 2) return f(x);
-  std::vector<onnx::Value*> out = f(b.unsqueeze(x, {0}));
-  for (onnx::Value*& v : out) v = b.squeeze(v, {0});
-  return out;
 }
 
 struct Window {

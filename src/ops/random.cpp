@@ -10,9 +10,6 @@
 namespace lithify::ops {
 namespace {
 
-constexpr std::string_view options =
-    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
-
 Value random_like(Call& c, std::string kind) {
   Ref x = c.tensor("self");
   return random(c.onnx, kind, x->shape, c.maybe_dtype("dtype").value_or(x->dtype));
@@ -154,25 +151,26 @@ void register_random(eval::Registry& ops) {
                                                                                            {"randn", "RandomNormal"}}) {
     for (std::string_view form : {"aten::{}(int[] size, *, {}) -> Tensor",
                                   "aten::{}.generator(int[] size, *, Generator? generator, {}) -> Tensor"})
-      ops.add(fmt::format(fmt::runtime(form), name, options), [kind = kind](Call& c) -> Value {
+      ops.add(fmt::format(fmt::runtime(form), name, tensor_options), [kind = kind](Call& c) -> Value {
         return random(c.onnx, kind, c.sizes("size"), c.maybe_dtype("dtype").value_or(DType::Float));
       });
     for (std::string_view form :
          {"aten::{}_like(Tensor self, *, {}, MemoryFormat? memory_format=None) -> Tensor",
           "aten::{}_like.generator(Tensor self, *, Generator? generator, {}, MemoryFormat? memory_format=None) -> "
           "Tensor"})
-      ops.add(fmt::format(fmt::runtime(form), name, options), [kind = kind](Call& c) { return random_like(c, kind); });
+      ops.add(fmt::format(fmt::runtime(form), name, tensor_options),
+              [kind = kind](Call& c) { return random_like(c, kind); });
   }
   for (std::string_view form : {"aten::randint(int high, int[] size, *, {}) -> Tensor",
                                 "aten::randint.low(int low, int high, int[] size, *, {}) -> Tensor"})
-    ops.add(fmt::format(fmt::runtime(form), options), [](Call& c) -> Value {
+    ops.add(fmt::format(fmt::runtime(form), tensor_options), [](Call& c) -> Value {
       return random_integers(c, c.sizes("size"), c.maybe_dtype("dtype").value_or(DType::Int64));
     });
   for (std::string_view form :
        {"aten::randint_like(Tensor self, int high, *, {}, MemoryFormat? memory_format=None) -> Tensor",
         "aten::randint_like.low_dtype(Tensor self, int low, int high, *, {}, MemoryFormat? memory_format=None) -> "
         "Tensor"})
-    ops.add(fmt::format(fmt::runtime(form), options), [](Call& c) -> Value {
+    ops.add(fmt::format(fmt::runtime(form), tensor_options), [](Call& c) -> Value {
       Ref x = c.tensor("self");
       return random_integers(c, x->shape, c.maybe_dtype("dtype").value_or(x->dtype));
     });
@@ -199,7 +197,7 @@ void register_random(eval::Registry& ops) {
   ops.add(
       fmt::format("aten::normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, {}) -> "
                   "Tensor",
-                  options),
+                  tensor_options),
       [](Call& c) -> Value { return normal(c, c.sizes("size"), c.maybe_dtype("dtype").value_or(DType::Float)); });
   ops.add("aten::normal_functional(Tensor self, float mean=0.0, float std=1.0, *, Generator? generator=None) -> Tensor",
           [](Call& c) -> Value {
@@ -217,7 +215,7 @@ void register_random(eval::Registry& ops) {
           });
   for (std::string_view form : {"aten::randperm(int n, *, {}) -> Tensor",
                                 "aten::randperm.generator(int n, *, Generator? generator, {}) -> Tensor"})
-    ops.add(fmt::format(fmt::runtime(form), options), permutation);
+    ops.add(fmt::format(fmt::runtime(form), tensor_options), permutation);
   ops.add(
       "aten::multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
       multinomial);

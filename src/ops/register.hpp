@@ -10,6 +10,10 @@ using eval::Value;
 using onnx::Dim;
 using onnx::Shape;
 
+/// How the schemas of operators that create tensors end.
+inline constexpr std::string_view tensor_options =
+    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
+
 void register_activation(eval::Registry& ops);
 void register_attention(eval::Registry& ops);
 void register_complex(eval::Registry& ops);

@@ -110,8 +110,6 @@ Shape followed_by(Shape first, const Shape& of, size_t from) {
   return first;
 }
 
-onnx::Value* flat(onnx::Builder& b, onnx::Value* inside) { return b.reshape(inside, {b.numel(inside->shape)}); }
-
 // [steps, batch, ...] to the elements of all sequences, step by step.
 onnx::Value* packed(onnx::Builder& b, onnx::Value* x, const Packing& p) {
   onnx::Value* rows = b.reshape(x, followed_by({b.numel(p.inside->shape)}, x->shape, 2));

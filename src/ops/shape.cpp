@@ -6,6 +6,7 @@
 #include <set>
 
 #include "eval/evaluator.hpp"
+#include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 #include "ops/slicing.hpp"
 
@@ -15,11 +16,6 @@ namespace {
 using onnx::Builder;
 using OnnxValue = onnx::Value;
 
-constexpr int64_t to_the_end = std::numeric_limits<int64_t>::max();
-
-int64_t rank_of(const OnnxValue* v) { return static_cast<int64_t>(v->rank()); }
-Dim& at(Shape& s, int64_t i) { return s[static_cast<size_t>(i)]; }
-Dim at(const Shape& s, int64_t i) { return s[static_cast<size_t>(i)]; }
 Dim size_at(const OnnxValue* v, int64_t axis) { return v->rank() == 0 ? Dim() : at(v->shape, axis); }
 
 // ---- the same elements under other sizes ------------------------------------------------------------------------
@@ -233,7 +229,7 @@ OnnxValue* repeated_positions(Call& c, OnnxValue* repeats) {
   OnnxValue* ends = b.op("CumSum", {repeats, b.scalar_int(DType::Int64, 0)});
   Dim total = c.none("output_size") ? b.symbol_of(b.reduce("ReduceSum", repeats, {0}, true), "repeated", 0)
                                     : c.size("output_size");
-  OnnxValue* position = b.unsqueeze(range(b, total), {1});
+  OnnxValue* position = b.unsqueeze(arange(b, total), {1});
   OnnxValue* behind = b.op("Not", {b.op("Less", {position, ends})});
   return b.reduce("ReduceSum", b.cast(behind, DType::Int64), {1}, false);
 }
@@ -444,7 +440,7 @@ OnnxValue* windows(Builder& b, OnnxValue* x, int64_t axis, int64_t size, int64_t
   } else {
     Dim limit = b.sym.add(b.sym.sub(length, b.dim(size)), b.dim(1));
     OnnxValue* starts = b.unsqueeze(range(b, b.dim(0), limit, b.dim(step), count), {1});
-    y = b.gather(x, b.add(starts, range(b, b.dim(size))), axis);
+    y = b.gather(x, b.add(starts, arange(b, b.dim(size))), axis);
   }
   std::vector<int64_t> perm = in_order(y);
   perm.erase(perm.begin() + axis + 1);
@@ -507,14 +503,7 @@ Value as_strided_scatter(Call& c) {
     c.unsupported("positions that overlap");
   auto n = static_cast<int64_t>(s.positions.size());
   OnnxValue* source = b.reshape(c.tensor_as("src", x->dtype), {b.dim(n)});
-  OnnxValue* flat = b.reshape(x, {b.numel(x->shape)});
-  return b.reshape(b.op("ScatterND", {flat, int_array(b, s.positions, {n, 1}), source}), x->shape);
-}
-
-Diagonal diagonal_of(Call& c, size_t rank) {
-  Diagonal d{c.integer("offset"), c.dim("dim1", rank), c.dim("dim2", rank)};
-  if (rank < 2 || d.dim1 == d.dim2) c.mismatch("two different dimensions are needed");
-  return d;
+  return b.reshape(b.op("ScatterND", {flat(b, x), int_array(b, s.positions, {n, 1}), source}), x->shape);
 }
 
 Value diag(Call& c) {

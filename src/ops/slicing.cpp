@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <numeric>
+
+#include "ops/elementwise.hpp"
 
 namespace lithify::ops {
 namespace {
@@ -13,7 +14,6 @@ using onnx::Dim;
 using onnx::Shape;
 using OnnxValue = onnx::Value;
 
-constexpr int64_t to_the_end = std::numeric_limits<int64_t>::max();
 // Constants that only replace a few nodes stay below this many elements.
 constexpr int64_t constant_limit = 1 << 14;
 
@@ -255,7 +255,7 @@ OnnxValue* Diagonal::merge(Builder& b, OnnxValue* values, Dim rows, Dim columns,
     mask = bools(b, on, sizes);
   } else {
     OnnxValue* i = b.reshape(range(b, b.dim(shift), b.sym.add(upper, b.dim(shift)), b.dim(1), upper), upper_shape);
-    mask = b.op("Equal", {i, b.reshape(range(b, lower), lower_shape)});
+    mask = b.op("Equal", {i, b.reshape(arange(b, lower), lower_shape)});
   }
   return b.where(mask, column, elsewhere);
 }
@@ -269,13 +269,17 @@ OnnxValue* Diagonal::embed(Builder& b, OnnxValue* values) const {
   return merge(b, values, size, size, values->rank() + 1, b.scalar_int(values->dtype, 0));
 }
 
+Diagonal diagonal_of(eval::Call& c, size_t rank) {
+  Diagonal d{c.integer("offset"), c.dim("dim1", rank), c.dim("dim2", rank)};
+  if (rank < 2 || d.dim1 == d.dim2) c.mismatch("two different dimensions are needed");
+  return d;
+}
+
 OnnxValue* range(Builder& b, Dim start, Dim end, Dim step, Dim length) {
   OnnxValue* out = b.op("Range", {b.symbolic(start), b.symbolic(end), b.symbolic(step)});
   if (out->kind == OnnxValue::Kind::Output) out->shape = {length};
   return out;
 }
-
-OnnxValue* range(Builder& b, Dim length) { return range(b, b.dim(0), length, b.dim(1), length); }
 
 OnnxValue* bools(Builder& b, const std::vector<bool>& values, std::vector<int64_t> sizes) {
   std::vector<std::byte> bytes;

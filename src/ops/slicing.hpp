@@ -1,7 +1,7 @@
 // Parts of tensors by position: taking them as views, and writing them back.
 #pragma once
 
-#include "eval/call.hpp"
+#include "ops/sizes.hpp"
 
 namespace lithify::ops {
 
@@ -66,6 +66,9 @@ struct Diagonal {
                      onnx::Value* elsewhere) const;
 };
 
+/// By the arguments offset, dim1 and dim2.
+Diagonal diagonal_of(eval::Call& c, size_t rank);
+
 /// A view of a tensor argument that takes and puts.
 template <class Part>
 eval::Value part_view(eval::Call& c, Part part, std::string_view argument = "self") {
@@ -76,8 +79,6 @@ eval::Value part_view(eval::Call& c, Part part, std::string_view argument = "sel
 
 /// int64 values start, start + step, ... below end; there are `length` of them.
 onnx::Value* range(onnx::Builder& b, onnx::Dim start, onnx::Dim end, onnx::Dim step, onnx::Dim length);
-/// 0, 1, ..., length - 1.
-onnx::Value* range(onnx::Builder& b, onnx::Dim length);
 /// A constant of bool.
 onnx::Value* bools(onnx::Builder& b, const std::vector<bool>& values, std::vector<int64_t> sizes);
 /// A constant of int64 and any rank.

@@ -10,16 +10,8 @@
 namespace lithify::ops {
 namespace {
 
-constexpr int64_t to_the_end = std::numeric_limits<int64_t>::max();
-
-Ref flat(Builder& b, Ref x) { return b.reshape(x, {b.numel(x->shape)}); }
 Ref integer(Builder& b, int64_t v) { return b.scalar_int(DType::Int64, v); }
 Dim size_of(Ref x, int64_t axis) { return x->shape[static_cast<size_t>(axis)]; }
-
-Ref call(Call& c, std::string_view name, std::vector<Value> arguments,
-         std::vector<std::pair<std::string, Value>> keywords = {}) {
-  return c.as_tensor(c.call(name, std::move(arguments), std::move(keywords)));
-}
 
 // All but the first, and all but the last of an axis.
 struct Neighbours {

@@ -16,7 +16,7 @@ namespace {
 /// Replacements tried for one bound. Sizes in models need a handful.
 constexpr int kBudget = 24;
 /// Polynomials larger than this are only summed up.
-constexpr size_t kMaxTerms = 32;
+constexpr size_t kMaxBoundedTerms = 32;
 constexpr size_t kMaxExpandedDegree = 5;
 
 bool may_share_symbols(const Poly& p) {
@@ -54,7 +54,7 @@ class Prover {
 
   int64_t lower(const Poly& p) {
     int64_t best = sum_of_ranges(p).lo;
-    if (p.size() > kMaxTerms || !may_share_symbols(p)) return best;
+    if (p.size() > kMaxBoundedTerms || !may_share_symbols(p)) return best;
     best = std::max(best, lower_of_expansion(p));
     const Node* atom = newest_compound(p);
     if (!atom || --budget_ < 0) return best;
