@@ -15,5 +15,18 @@ from lithify._errors import ExportError
 from lithify._export import Result, export
 from lithify._files import check, convert, inspect
 from lithify._patch import patch
+from lithify._verify import Verification, verify
 
-__all__ = ["ExportError", "Result", "__version__", "check", "convert", "export", "inspect", "patch", "supported_operators"]
+__all__ = [
+    "ExportError",
+    "Result",
+    "Verification",
+    "__version__",
+    "check",
+    "convert",
+    "export",
+    "inspect",
+    "patch",
+    "supported_operators",
+    "verify",
+]

@@ -158,7 +158,7 @@ class _Leaving(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def _leaves(self, name: str, tensor: torch.Tensor) -> None:
-        where = f"{name.strip('_')} of a %s{_user_line()}"
+        where = f"{name.strip('_')} of a %s{user_line()}"
         if name in self.of_sizes:
             gone = [size for size in tensor.shape if isinstance(size, torch.Tensor)]
         elif _depends_on_data(tensor):
@@ -176,7 +176,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return [t for item in value for t in _tensors(item)] if isinstance(value, tuple | list) else []
 
 
-def _user_line() -> str:
+def user_line() -> str:
     for frame, line in traceback.walk_stack(None):
         file = frame.f_code.co_filename
         if "/torch/" not in file and "/lithify/_" not in file:

@@ -167,7 +167,7 @@ def export(
         graph=done.graph_text,
     )
     if verify:
-        from lithify.verify import verify as compare
+        from lithify._verify import verify as compare
 
         compare(model, result, args, kwargs=kwargs).check()
     if verbose:

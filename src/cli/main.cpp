@@ -1,10 +1,13 @@
-// The command line: export, inspect, check, ops.
+// The command line: export, inspect, check, ops, verify.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "base/diagnostic.hpp"
@@ -298,6 +301,25 @@ void add_conversion(CLI::App& command, Arguments& a) {
 
 }  // namespace
 
+namespace {
+
+/// Running a model takes PyTorch, so this is the Python package's: of the interpreter beside this program, or on the
+/// path.
+int run_verify(const std::vector<std::string>& arguments) {
+  std::error_code ignored;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "python3";
+  const std::string python = std::filesystem::exists(beside, ignored) ? beside.string() : "python3";
+  std::vector<std::string> words = {python, "-m", "lithify", "verify"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> list;
+  for (std::string& word : words) list.push_back(word.data());
+  list.push_back(nullptr);
+  execvp(list[0], list.data());
+  throw BadArgument(fmt::format("'{}' cannot be run: {}", python, std::strerror(errno)));
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   Arguments a;
   CLI::App app{"From a PyTorch model file to ONNX, without PyTorch", "lithify"};
@@ -334,6 +356,10 @@ int main(int argc, char** argv) {
   ops->add_flag("--json", a.json, "as JSON");
   ops->add_flag("--markdown", a.markdown, "as the page docs/operators.md");
 
+  CLI::App* verify = app.add_subcommand(
+      "verify", "run the model and the ONNX file made of it, and compare them; needs the Python package and PyTorch");
+  verify->prefix_command()->set_help_flag();
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -351,6 +377,7 @@ int main(int argc, char** argv) {
     if (*to_onnx) return run_export(a);
     if (*inspect) return run_inspect(a);
     if (*check) return run_check(a);
+    if (*verify) return run_verify(verify->remaining());
     return run_ops(a);
   } catch (const ExportError& e) {
     if (*to_onnx && a.json) {

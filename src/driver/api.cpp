@@ -189,7 +189,10 @@ ExportResult export_to(const ModelSource& model, const Out& out, const ExportOpt
     result.external_file = written.external_file;
     result.seconds = watch.laps;
     result.messages = to_messages(evaluated->diagnostics);
-    result.graph_text = onnx::print(graph);
+    result.graph_text = onnx::print(graph, [&](const onnx::Node& n) {
+      const Place place = opened.captures[0]->locate(eval::pos_of(n));
+      return place.known() ? fmt::format("{}:{}", place.file, place.line) : "";
+    });
     return result;
   });
 }

@@ -585,7 +585,7 @@ Value Evaluator::call_operator(const Expr& e, Frame& frame) {
   }
   unpacked = unpacked_value_ == &e ? unpacked_names_ : 0;
   pos_ = e.pos;
-  builder_.origin = static_cast<uint64_t>(static_cast<uint32_t>(e.pos.file)) << 32 | e.pos.offset;
+  builder_.origin = as_node_origin(e.pos);
   OperatorUse& use = operators[e.name];
   ++use.count;
   ++applied_;

@@ -65,6 +65,14 @@ struct Change {
   Place place;                   ///< of a statement that changes it
 };
 
+/// A position in the program as a node keeps it (onnx::Node::origin), and back.
+inline uint64_t as_node_origin(program::Pos pos) {
+  return static_cast<uint64_t>(static_cast<uint32_t>(pos.file)) << 32 | pos.offset;
+}
+inline program::Pos pos_of(const onnx::Node& node) {
+  return {static_cast<int32_t>(node.origin >> 32), static_cast<uint32_t>(node.origin)};
+}
+
 class Evaluator {
  public:
   Evaluator(const program::Program& program, const Registry& rules, onnx::Builder& builder);

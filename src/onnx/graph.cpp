@@ -204,7 +204,7 @@ std::string print_operand(const Value* v) {
 
 }  // namespace
 
-std::string print(const Graph& graph) {
+std::string print(const Graph& graph, const std::function<std::string(const Node&)>& note) {
   std::string out;
   for (const Value* v : graph.inputs) out += fmt::format("input {} : {}\n", v->name, print_type(*v));
   for (const Node* n : graph.nodes) {
@@ -215,7 +215,9 @@ std::string print(const Graph& graph) {
     for (const Attribute& a : n->attributes) attributes += (attributes.empty() ? "" : ", ") + print_attribute(a);
     if (!attributes.empty()) attributes = "<" + attributes + ">";
     const std::string domain = n->domain.empty() ? "" : n->domain + "::";
-    out += fmt::format("{} = {}{}{}({})\n", outputs, domain, n->op_type, attributes, inputs);
+    const std::string noted = note ? note(*n) : "";
+    out += fmt::format("{} = {}{}{}({}){}{}\n", outputs, domain, n->op_type, attributes, inputs,
+                       noted.empty() ? "" : "  # ", noted);
   }
   for (const Value* v : graph.outputs) out += fmt::format("output {} : {}\n", v->name, print_type(*v));
   return out;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -146,8 +147,8 @@ struct Model {
   int ir_version() const;
 };
 
-/// The graph as text, one line a node: for tests and `-v`.
-std::string print(const Graph& graph);
+/// The graph as text, one line a node, with what there is to note of it at its end: for tests and `-v`.
+std::string print(const Graph& graph, const std::function<std::string(const Node&)>& note = {});
 /// "float32[batch, 10]".
 std::string print_type(const Value& value);
 std::string print_shape(const Shape& shape);

@@ -15,7 +15,6 @@ import torch
 from torch import nn
 
 import lithify
-from lithify.verify import verify
 
 X = torch.randn(3, 4)
 
@@ -297,4 +296,4 @@ def test_verify(tmp_path: Path) -> None:
     with torch.no_grad():
         net.fc.bias.add_(1)
     with pytest.raises(lithify.ExportError, match="differs from the live"):
-        verify(net, tmp_path / "m.onnx", X).check()
+        lithify.verify(net, tmp_path / "m.onnx", X).check()
