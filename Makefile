@@ -4,33 +4,38 @@ PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
 SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 
-.PHONY: build demo test unit test-asan test-tsan test-all test-python test-ops package docs bench format lint clean setup asan
+.PHONY: build demo test unit test-asan test-tsan test-all test-python test-ops package docs bench format lint clean setup debian asan
 
 build: setup  ## build/lithify, build/liblithify.a and .so, and the Python package in python/
 	@grep -qs LITHIFY_PYTHON:BOOL=ON build/CMakeCache.txt || \
 	  cmake -S . -B build -G Ninja -DLITHIFY_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON)
 	cmake --build build -j $(JOBS)
 
-setup:
+setup: debian
 	@scripts/setup
+
+debian:
+	@scripts/setup debian
 
 demo: build  ## export a few models and run them in ONNX Runtime at several sizes
 	$(PYTHON) -m examples.demo
 
-test: test-asan test-python  ## everything
+test:  ## everything; the Python packages are fetched while the sanitizers are built
+	+@$(MAKE) --no-print-directory -j 2 asan setup
+	+@$(MAKE) --no-print-directory test-asan test-python
 
 unit: build
 	cmake --build build -j $(JOBS) --target lithify_unit
 	build/lithify_unit --no-version
 
-asan: setup
+asan: debian
 	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_SANITIZE=ON
 	cmake --build build-asan -j $(JOBS) --target lithify lithify_unit lithify_stress
 
 # These run the program on damaged and hostile files: under the sanitizers, or it would prove little.
 HOSTILE := tests/test_cli.py tests/test_pt2.py tests/test_capi.py
 
-test-asan: asan  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
+test-asan: asan setup  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
 	build-asan/lithify_unit --no-version & unit=$$!; \
 	  LITHIFY=build-asan/lithify $(PYTHON) -m pytest -q -n $(JOBS) $(HOSTILE); \
 	  told=$$?; wait $$unit && exit $$told
