@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
 SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 
-.PHONY: build demo test unit test-asan test-tsan test-all test-python test-ops package docs bench format lint clean setup debian asan
+.PHONY: build demo test unit test-asan test-tsan test-all test-python test-models test-ops package docs bench format lint clean setup debian asan
 
 build: setup  ## build/lithify, build/liblithify.a and .so, and the Python package in python/
 	@grep -qs LITHIFY_PYTHON:BOOL=ON build/CMakeCache.txt || \
@@ -55,6 +55,9 @@ package: build  ## the Debian package and the tarball, in build/
 
 test-python: build  ## operator cases, whole models, the command line, the layout
 	$(PYTHON) -m pytest -q -n $(JOBS) $(HOSTILE:%=--ignore=%) tests
+
+test-models: build  ## forty families of timm and transformers
+	$(PYTHON) -m pytest -q -n $(JOBS) tests/families.py
 
 test-ops: build  ## PyTorch's own operator database, whole: takes an hour
 	$(PYTHON) -m tests.opinfo --dtypes float32,int64,bool --jobs $(JOBS) --out docs/opinfo.md

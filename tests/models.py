@@ -7,9 +7,10 @@ dynamic axis three or more values, 1 among them wherever eager PyTorch itself ta
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from torch import nn
 
 from examples.models import LastStep, Reshape
-from tests.driver import flat
+from tests.driver import Session, compare, flat
 from tests.vision import torchvision
 
 Inputs = tuple[torch.Tensor, ...]
@@ -37,6 +38,19 @@ class Model:
         if run not in self.results:
             self.results[run] = flat(self.module(*self.runs[run]))
         return self.results[run]
+
+    def trace(self, folder: Path) -> Path:
+        """The file of the model as it was traced on the sample."""
+        torch.jit.trace(self.module, self.runs[0], check_trace=False).save(str(folder / "model.pt"))
+        return folder / "model.pt"
+
+    def check(self, path: Path, runs: Sequence[int] | None = None) -> None:
+        """Compares the exported model with eager PyTorch in these runs, or in all."""
+        session = Session(path)
+        for i in range(len(self.runs)) if runs is None else runs:
+            expected = self.expected(i)
+            scale = max(1.0, *(float(e.abs().max()) for e in expected if e.numel()))
+            compare(session.run(*self.runs[i]), expected, rtol=1e-3, atol=2e-4 * scale, outputs=session.outputs)
 
     @property
     def names(self) -> list[str]:

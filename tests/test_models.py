@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
 import pytest
 import torch
 
-from tests.driver import DEFAULT_OPSET, Names, Session, asked, compare, export, save_exported
+from tests.driver import DEFAULT_OPSET, Names, asked, export, save_exported
 from tests.models import MODELS, Model
 
 COUNTED_OPSET = 20
@@ -43,10 +43,9 @@ def test_model(name: str, tmp_path: Path, record_property: Record) -> None:
     """Traced, through torch.export, and scripted where it can be: each as right as the others, and as small."""
     made = MODELS[name]()
     opset = COUNTED_OPSET if made.nodes else DEFAULT_OPSET
-    everywhere = range(len(made.runs))
 
-    traced = export(_trace(made, tmp_path), tmp_path / "traced.onnx", opset=opset, dynamic=made.dynamic)
-    _compare(made, tmp_path / "traced.onnx", everywhere)
+    traced = export(made.trace(tmp_path), tmp_path / "traced.onnx", opset=opset, dynamic=made.dynamic)
+    made.check(tmp_path / "traced.onnx")
     count = nodes(traced.graph)
     if made.nodes:
         record_property("nodes", (name, count, made.nodes))
@@ -55,7 +54,7 @@ def test_model(name: str, tmp_path: Path, record_property: Record) -> None:
     program, open_axes, runs = _export(made, tmp_path)
     dynamic = asked(made.dynamic, open_axes)
     exported = export(program, tmp_path / "exported.onnx", opset=opset, dynamic=dynamic, flags=["--self-check"], names=open_axes)
-    _compare(made, tmp_path / "exported.onnx", runs)
+    made.check(tmp_path / "exported.onnx", runs)
     other = nodes(exported.graph)
     record_property("nodes", (f"{name}, exported", other, made.nodes or count + count // 10))
     assert made.nodes is None or other <= made.nodes, f"{other} nodes at opset {opset}, at most {made.nodes} are wanted"
@@ -65,21 +64,21 @@ def test_model(name: str, tmp_path: Path, record_property: Record) -> None:
         torch.jit.script(made.module).save(str(tmp_path / "scripted.pt"))
         inputs = [_spec(*told) for told in zip(made.names, made.runs[0], made.axes, strict=True)]
         export(tmp_path / "scripted.pt", tmp_path / "scripted.onnx", inputs=inputs, names=made.dynamic)
-        _compare(made, tmp_path / "scripted.onnx", everywhere)
+        made.check(tmp_path / "scripted.onnx")
 
 
 @pytest.mark.parametrize("opset", [9, 12, 16, 26])
 @pytest.mark.parametrize("name", SMALL)
 def test_other_opsets(name: str, opset: int, tmp_path: Path) -> None:
     made = MODELS[name]()
-    export(_trace(made, tmp_path), tmp_path / "model.onnx", opset=opset, dynamic=made.dynamic)
-    _compare(made, tmp_path / "model.onnx", range(len(made.runs)))
+    export(made.trace(tmp_path), tmp_path / "model.onnx", opset=opset, dynamic=made.dynamic)
+    made.check(tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize("name", ["linear", "lstm", "tagger"])
 def test_same_bytes_twice(name: str, tmp_path: Path) -> None:
     made = MODELS[name]()
-    model = _trace(made, tmp_path)
+    model = made.trace(tmp_path)
     first, second = tmp_path / "first.onnx", tmp_path / "second.onnx"
     for out in (first, second):
         export(model, out, dynamic=made.dynamic)
@@ -90,21 +89,16 @@ def test_same_bytes_twice(name: str, tmp_path: Path) -> None:
 def test_external_data(where: str, tmp_path: Path) -> None:
     made = MODELS["tagger"]()
     out = tmp_path / "model.onnx"
-    export(_trace(made, tmp_path), out, dynamic=made.dynamic, flags=["--external-data", where])
+    export(made.trace(tmp_path), out, dynamic=made.dynamic, flags=["--external-data", where])
     beside = [f for f in tmp_path.iterdir() if f.suffix not in (".pt", ".onnx")]
     assert len(beside) == (1 if where == "always" else 0), beside
-    _compare(made, out, range(len(made.runs)))
+    made.check(out)
 
 
 def nodes(graph: onnx.GraphProto) -> int:
     """The nodes of the graph and of all graphs within."""
     inner = [a.g for n in graph.node for a in n.attribute if a.type == onnx.AttributeProto.GRAPH]
     return len(graph.node) + sum(nodes(g) for g in inner)
-
-
-def _trace(made: Model, folder: Path) -> Path:
-    torch.jit.trace(made.module, made.runs[0], check_trace=False).save(str(folder / "model.pt"))
-    return folder / "model.pt"
 
 
 def _export(made: Model, folder: Path) -> tuple[Path, Names, list[int]]:
@@ -119,14 +113,6 @@ def _export(made: Model, folder: Path) -> tuple[Path, Names, list[int]]:
     saved = save_exported(made.module, made.runs[sample], made.names, made.dynamic, folder / "model.pt2")
     assert saved is not None and saved.open is not None, "torch.export does not capture the model"
     return saved.path, saved.open, [i for i, run in enumerate(made.runs) if saved.takes(run)]
-
-
-def _compare(made: Model, path: Path, runs: Sequence[int]) -> None:
-    session = Session(path)
-    for i in runs:
-        expected = made.expected(i)
-        scale = max(1.0, *(float(e.abs().max()) for e in expected))
-        compare(session.run(*made.runs[i]), expected, rtol=1e-3, atol=2e-4 * scale, outputs=session.outputs)
 
 
 def _spec(name: str, sample: torch.Tensor, axes: dict[int, str]) -> str:
