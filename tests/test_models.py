@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 import torch
+from torch import nn
 
 from tests.driver import DEFAULT_OPSET, Names, asked, export, save_exported
 from tests.models import MODELS, Model
@@ -83,6 +84,20 @@ def test_same_bytes_twice(name: str, tmp_path: Path) -> None:
     for out in (first, second):
         export(model, out, dynamic=made.dynamic)
     assert first.read_bytes() == second.read_bytes()
+
+
+class Difference(nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a - 2 * b
+
+
+def test_same_tensor_passed_twice(tmp_path: Path) -> None:
+    """They are two inputs all the same."""
+    x = torch.randn(2, 3)
+    axes = [{0: "batch"}, {0: "batch"}]
+    made = Model(Difference(), [(x, x), (torch.randn(2, 3), torch.randn(2, 3)), (torch.randn(1, 3), torch.randn(1, 3))], axes)
+    export(made.trace(tmp_path), tmp_path / "model.onnx", dynamic=made.dynamic)
+    made.check(tmp_path / "model.onnx")
 
 
 @pytest.mark.parametrize("where", ["always", "never"])
