@@ -78,6 +78,7 @@ struct ModelSource {
   std::string path;
   Bytes bytes;                                ///< when there is no path
   std::map<std::string, LiveTensor> weights;  ///< by name in the state dict; tied ones have the same memory
+  std::vector<std::string> inputs;            ///< of a further capture, as ExportOptions::inputs are of the first
 };
 
 /// A runtime, and the newest opset that it loads.

@@ -49,11 +49,24 @@ class Explainer {
     add(sym_.mul(sym_.add(d, one), e));
     add(sym_.mul(sym_.sub(d, one), e));
     if (i > j) return;
-    // Patches of an image.
+    // Patches of an image, of all images, and with something beside them.
     for (int64_t side = 2; side <= largest_patch; ++side) {
-      const sym::Expr s = sym_.constant(side);
-      add(sym_.mul(sym_.floor_div(d, s), sym_.floor_div(e, s)));
+      const sym::Expr s = sym_.constant(side), patches = sym_.mul(sym_.floor_div(d, s), sym_.floor_div(e, s));
+      add(patches);
+      if (values_.size() == 1) continue;
+      moved(patches);
+      for (size_t k = 0; k < dimensions_.size(); ++k)
+        if (k != i && k != j) moved(sym_.mul(patches, dimensions_[k].symbol));
     }
+  }
+
+  /// What differs from the formula by an offset or a factor.
+  void moved(sym::Expr e) {
+    const std::optional<int64_t> size = at(e, 0);
+    if (!size) return;
+    const int64_t value = values_[0], offset = value - *size;
+    if (values_.size() > 1 || std::abs(offset) <= largest_offset) add(sym_.add(e, sym_.constant(offset)));
+    if (*size > 1 && value % *size == 0) add(sym_.mul(e, sym_.constant(value / *size)));
   }
 
   /// The formula, and what differs from it by a factor, a divisor or an offset.
@@ -66,9 +79,7 @@ class Explainer {
       sizes.push_back(*size);
     }
     const int64_t size = sizes[0], value = values_[0];
-    if (const int64_t offset = value - size; values_.size() > 1 || std::abs(offset) <= largest_offset)
-      add(sym_.add(e, sym_.constant(offset)));
-    if (size > 1 && value % size == 0) add(sym_.mul(e, sym_.constant(value / size)));
+    moved(e);
     if (values_.size() == 1) {
       if (value > 0 && size > value) add(sym_.floor_div(e, sym_.constant(size / value)));
       return;

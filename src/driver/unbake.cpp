@@ -82,7 +82,9 @@ class Search {
  private:
   /// The sizes of another capture: the names are those of the first.
   void add_sizes(const program::Program& capture, size_t k) {
-    const std::vector<TensorInput> named = find_inputs(program_, options_), other = find_inputs(capture, {});
+    ExportOptions described;
+    described.inputs = options_.also[k - 1].inputs;
+    const std::vector<TensorInput> named = find_inputs(program_, options_), other = find_inputs(capture, described);
     for (size_t n = 0; n < named.size() && n < other.size(); ++n) {
       if (!named[n].sizes || !other[n].sizes || named[n].sizes->size() != other[n].sizes->size()) continue;
       for (size_t i = 0; i < named[n].sizes->size(); ++i)
@@ -468,7 +470,7 @@ Diagnostic ambiguity(const program::Program& program, const State& best, const S
 std::shared_ptr<Evaluated> evaluate_and_unbake(const Captures& captures, const ExportOptions& options) {
   const program::Program& program = *captures[0];
   std::shared_ptr<Evaluated> first = evaluate(program, options);
-  if (first->dimensions.empty() || (captures.size() == 1 && !only_sizes_fail(*first))) return first;
+  if (captures.size() == 1 && (first->dimensions.empty() || !only_sizes_fail(*first))) return first;
   Search search(captures, options, first);
   if (options.unbake == ExportOptions::Unbake::Never) {
     State as_it_is;

@@ -175,15 +175,15 @@ TensorView TensorReader::strided(Arguments args, std::optional<DType> dtype, con
   const auto unit = static_cast<int64_t>(byte_size(source.dtype.value_or(DType::UInt8)));
   if (source.numel > std::numeric_limits<int64_t>::max() / unit) throw bad_tensor(name, "has a storage beyond 64 bits");
   const int64_t bytes = source.numel * unit;
+  const auto found = live_ ? live_->find(std::string(name)) : LiveTensors::const_iterator();
+  const bool lives = live_ && found != live_->end();
+  if (lives && bytes == 0) return live_tensor(found->second, view, name);
   check_extent(view, bytes / static_cast<int64_t>(byte_size(view.dtype)), name);
   if (contents_ == Contents::Ignored) return view;
 
   view.storage = storage(source.key, name);
   const auto present = static_cast<int64_t>(view.storage->bytes.size());
-  if (present == 0 && bytes > 0 && live_) {
-    if (const auto found = live_->find(std::string(name)); found != live_->end())
-      return live_tensor(found->second, view, name);
-  }
+  if (present == 0 && bytes > 0 && lives) return live_tensor(found->second, view, name);
   if (present == 0 && bytes > 0)
     throw Error(Code::BadTensor, fmt::format("the contents of the tensor '{}' are not in the file", name),
                 "the model was saved without weights (on the 'meta' device); load them before saving it");

@@ -11,8 +11,8 @@ namespace {
 
 using namespace test;
 
-/// A traced model of float32[batch, seq, 4] with this body.
-std::string traced(int64_t batch, int64_t seq, const std::string& body) {
+/// A traced model of float32[batch, seq, 4] that returns this, after some statements.
+std::string traced(int64_t batch, int64_t seq, const std::string& returned, const std::string& before = "") {
   const std::string sample =
       pickle::tensor(pickle::storage("FloatStorage", "0", batch * seq * 4), 0, {batch, seq, 4}, {seq * 4, 4, 1});
   return zip_of({{.name = "net/version", .data = "3\n"},
@@ -27,9 +27,8 @@ std::string traced(int64_t batch, int64_t seq, const std::string& body) {
                           "  __parameters__ = []\n"
                           "  __buffers__ = []\n"
                           "  def forward(self: __torch__.Net,\n"
-                          "    x: Tensor) -> Tensor:\n"
-                          "    return " +
-                          body + "\n"}});
+                          "    x: Tensor) -> Tensor:\n" +
+                          before + "    return " + returned + "\n"}});
 }
 
 ModelSource source(const std::string& bytes) { return ModelSource(Bytes(bytes.data(), bytes.size())); }
@@ -112,6 +111,15 @@ TEST_CASE("what differs between captures in memory is solved for, in values too"
   ExportOptions options = dynamic();
   options.also.push_back(source(other));
   const ExportResult r = exported(traced(5, 7, "torch.div(torch.sum(x, [1]), 7)"), options);
+  CHECK(r.dimensions[1].str() == "proven for every size, 1 number repaired");
+}
+
+TEST_CASE("captures may write a value in place or in a statement of its own") {
+  ExportOptions options = dynamic();
+  const std::string other =
+      traced(31, 107, "torch.mul(_1, 2)", "    _0 = torch.sum(x, [1])\n    _1 = torch.div(_0, 107)\n");
+  options.also.push_back(source(other));
+  const ExportResult r = exported(traced(5, 7, "torch.mul(torch.div(torch.sum(x, [1]), 7), 2)"), options);
   CHECK(r.dimensions[1].str() == "proven for every size, 1 number repaired");
 }
 
