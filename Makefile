@@ -7,8 +7,9 @@ SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 .PHONY: build demo test unit test-asan test-tsan test-all test-python test-models test-ops package docs bench format lint clean setup debian asan
 
 build: setup  ## build/lithify, build/liblithify.a and .so, and the Python package in python/
-	@grep -qs LITHIFY_PYTHON:BOOL=ON build/CMakeCache.txt || \
-	  cmake -S . -B build -G Ninja -DLITHIFY_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON)
+	@grep -qs LITHIFY_TORCH:BOOL=ON build/CMakeCache.txt || \
+	  cmake -S . -B build -G Ninja -DLITHIFY_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON) -DLITHIFY_TORCH=ON \
+	    -DTorch_DIR=$$($(PYTHON) -c 'import torch; print(torch.utils.cmake_prefix_path)')/Torch
 	cmake --build build -j $(JOBS)
 
 setup: debian

@@ -1,0 +1,588 @@
+// Captures LibTorch models for the exporter: traces them at several sizes, and describes their weights where they are.
+#include <ATen/TracerMode.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/passes/inliner.h>
+
+#include <algorithm>
+#include <lithify/torch.hpp>
+#include <set>
+#include <sstream>
+
+namespace lithify::capture {
+namespace {
+
+using torch::jit::IValue;
+
+// ---- inputs ----------------------------------------------------------------------------------------------------
+
+/// A name as a program can have it, and none of those before.
+std::string identifier(std::string name, const Leaves& before) {
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  auto taken = [&] {
+    return std::any_of(before.begin(), before.end(), [&](auto& leaf) { return leaf.first == name; });
+  };
+  while (taken()) name += "_";
+  return name;
+}
+
+/// The tensors of the inputs, named "input", or "input_0", "input_1", ...
+Leaves leaves_of(const ModuleInputs& inputs, const std::function<std::string(size_t)>& name_of) {
+  Leaves found, out;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!inputs[i].isNone() && !inputs[i].isScalar() && !inputs[i].isString()) add_leaves(name_of(i), inputs[i], found);
+  for (auto& [path, tensor] : found) out.emplace_back(identifier(path, out), tensor);
+  return out;
+}
+
+/// The input with `next` for every tensor in it.
+IValue replaced(const IValue& value, const std::function<Tensor()>& next) {
+  if (value.isTensor()) return value.toTensor().defined() ? next() : Tensor();
+  if (value.isTuple()) {
+    std::vector<IValue> items;
+    for (const IValue& item : value.toTupleRef().elements()) items.push_back(replaced(item, next));
+    return c10::ivalue::Tuple::create(std::move(items));
+  }
+  if (value.isList()) {
+    auto list = value.toList().copy();
+    for (size_t i = 0; i < list.size(); ++i) list.set(i, replaced(list.get(i), next));
+    return list;
+  }
+  if (value.isGenericDict()) {
+    auto dict = value.toGenericDict().copy();
+    for (const auto& item : value.toGenericDict()) dict.insert_or_assign(item.key(), replaced(item.value(), next));
+    return dict;
+  }
+  return value;
+}
+
+std::string dtype_name(const Tensor& tensor, const std::string& name) {
+  static const std::map<at::ScalarType, std::string> names = {{at::kFloat, "float32"},
+                                                              {at::kDouble, "float64"},
+                                                              {at::kHalf, "float16"},
+                                                              {at::kBFloat16, "bfloat16"},
+                                                              {at::kLong, "int64"},
+                                                              {at::kInt, "int32"},
+                                                              {at::kShort, "int16"},
+                                                              {at::kChar, "int8"},
+                                                              {at::kByte, "uint8"},
+                                                              {at::kBool, "bool"},
+                                                              {at::kComplexFloat, "complex64"},
+                                                              {at::kComplexDouble, "complex128"}};
+  const auto found = names.find(tensor.scalar_type());
+  if (found == names.end() || tensor.layout() != at::kStrided)
+    throw std::invalid_argument("the tensor '" + name + "' is of a type that cannot be exported");
+  return found->second;
+}
+
+/// "x:float32[2,3]" for each: what the exporter is told of the inputs.
+std::vector<std::string> described(const Leaves& inputs) {
+  std::vector<std::string> out;
+  for (const auto& [name, tensor] : inputs) {
+    std::string sizes;
+    for (int64_t size : tensor.sizes()) sizes += (sizes.empty() ? "" : ",") + std::to_string(size);
+    out.push_back(name + ":" + dtype_name(tensor, name) + "[" + sizes + "]");
+  }
+  return out;
+}
+
+// ---- sizes -----------------------------------------------------------------------------------------------------
+
+/// A dimension that was declared dynamic, and the axes that have its name.
+struct Dimension {
+  std::string name;
+  int64_t size = 0;
+  std::vector<std::pair<size_t, int64_t>> axes = {};  // number of the input, axis
+};
+
+std::vector<Dimension> dimensions_of(const Leaves& inputs, const ExportOptions& options) {
+  std::vector<Dimension> out;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto& [path, tensor] = inputs[i];
+    auto declared = options.dynamic_axes.find(i < options.input_names.size() ? options.input_names[i] : path);
+    if (declared == options.dynamic_axes.end()) declared = options.dynamic_axes.find(path);
+    if (declared == options.dynamic_axes.end()) continue;
+    for (const auto& [axis, name] : declared->second) {
+      if (axis < -tensor.dim() || axis >= tensor.dim()) continue;  // the exporter says what is wrong with it
+      auto found = std::find_if(out.begin(), out.end(), [&, &n = name](const Dimension& d) { return d.name == n; });
+      if (found == out.end()) found = out.insert(out.end(), {name, tensor.size(axis)});
+      found->axes.emplace_back(i, axis);
+    }
+  }
+  return out;
+}
+
+/// Sizes at which to run the model for a second and a third time, the best first; the others are for models that do not
+/// run at these. A step is as large as the strides and windows that sizes may be divided by, so that what comes out of
+/// them changes. The third sizes differ between dimensions, and leave other remainders. Last come smaller sizes, for
+/// models that have a largest one.
+std::vector<int64_t> other_sizes(int64_t size, int64_t number, bool third) {
+  const int64_t step = std::clamp<int64_t>(size, 1, 64);
+  std::vector<int64_t> out;
+  if (third)
+    out = {size + 2 * step + 1 + number, size + (2 + number) * step, (3 + number) * size, size - 1 - number};
+  else
+    out = {size + step, 2 * size, size / 2, size - 1};
+  out.erase(std::remove_if(out.begin(), out.end(), [&](int64_t s) { return s < 1 || s == size; }), out.end());
+  return out;
+}
+
+/// The tensor with another size along an axis. Its contents repeat, so that indices, masks and the like stay valid.
+Tensor resized(const Tensor& tensor, int64_t axis, int64_t size) {
+  const int64_t given = tensor.size(axis);
+  if (given == size) return tensor;
+  std::vector<int64_t> sizes = tensor.sizes().vec();
+  sizes[static_cast<size_t>(axis < 0 ? axis + tensor.dim() : axis)] = size;
+  if (given == 0) return torch::zeros(sizes, tensor.options());
+  const Tensor index = torch::arange(size, tensor.options().dtype(at::kLong).requires_grad(false)).remainder(given);
+  return tensor.index_select(axis, index);
+}
+
+/// The inputs at other sizes. Contents move by one, if so asked, so that what depends on them differs as well.
+Leaves varied(Leaves inputs, const std::vector<Dimension>& dimensions, const std::vector<int64_t>& sizes, bool move) {
+  for (size_t d = 0; d < dimensions.size(); ++d)
+    for (const auto& [input, axis] : dimensions[d].axes)
+      inputs[input].second = resized(inputs[input].second, axis, sizes[d]);
+  if (move)
+    for (auto& input : inputs) input.second = input.second.roll(1);
+  return inputs;
+}
+
+// ---- the state of the model ------------------------------------------------------------------------------------
+
+/// Puts back, at the end, what a run changes: gradients, random numbers, buffers, and the modes of the modules.
+class Restore {
+ public:
+  explicit Restore(const Leaves& inputs) {
+    keep_random(at::kCPU);
+    for (const auto& input : inputs) keep_random(input.second.device());
+  }
+  Restore(const Restore&) = delete;
+  Restore& operator=(const Restore&) = delete;
+  ~Restore() {
+    for (auto& put_back : changed_) put_back();
+  }
+
+  void evaluate(torch::nn::Module& module) {
+    for (const Tensor& buffer : module.buffers()) keep(buffer);
+    // Parents come first: train() of one sets its children too.
+    for (const auto& m : module.modules()) changed_.push_back([m, on = m->is_training()] { m->train(on); });
+    module.eval();
+  }
+  void evaluate(torch::jit::Module& module) {
+    for (torch::jit::Module m : module.modules())
+      if (m.hasattr("training"))
+        changed_.push_back([m, on = m.attr("training").toBool()]() mutable { m.setattr("training", on); });
+    module.eval();
+  }
+
+ private:
+  void keep(const Tensor& buffer) {
+    if (!buffer.defined()) return;
+    changed_.push_back([buffer, before = buffer.detach().clone(), version = buffer._version()] {
+      if (buffer._version() != version) buffer.detach().copy_(before);
+    });
+  }
+  void keep_random(at::Device device) {
+    if (!seen_.insert(device.str()).second || (!device.is_cpu() && !device.is_cuda())) return;
+    at::Generator generator = at::globalContext().defaultGenerator(device);
+    std::lock_guard<std::mutex> lock(generator.mutex());
+    changed_.push_back([generator, state = generator.get_state()]() mutable {
+      std::lock_guard<std::mutex> lock(generator.mutex());
+      generator.set_state(state);
+    });
+  }
+
+  torch::NoGradGuard no_grad_;
+  std::set<std::string> seen_;
+  std::vector<std::function<void()>> changed_;
+};
+
+// ---- tracing ---------------------------------------------------------------------------------------------------
+
+/// Watches a run for what its trace does not show: numbers that the code takes out of tensors, and tensors that get
+/// other memory. What depends on weights alone does no harm.
+class Unseen {
+ public:
+  Unseen() : outer_(current) {
+    current = this;
+    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&before, &after)
+                                             .needsInputs(true)
+                                             .needsOutputs(true)
+                                             .scopes({at::RecordScope::FUNCTION}));
+  }
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+  ~Unseen() {
+    at::removeCallback(handle_);
+    current = outer_;
+  }
+
+  std::set<std::string> reasons;   ///< not to trust the trace
+  std::set<std::string> outcomes;  ///< that it takes for granted
+
+ private:
+  struct Comparison : at::ObserverContext {};
+
+  static std::unique_ptr<at::ObserverContext> before(const at::RecordFunction& call) {
+    // The tracer is off within an operator that it has recorded: nothing of that reaches the code of the model.
+    const auto state = torch::jit::tracer::getTracingState();
+    if (!state || !at::tracer::impl::is_dispatch_enabled()) return nullptr;
+    const std::string name = call.name();
+    if (name == "aten::resize_" || name == "aten::resize_as_")
+      current->reasons.insert("its code calls " + name.substr(6) + ", which a trace does not show");
+    if (name != "aten::_local_scalar_dense" && name != "aten::equal") return nullptr;
+    std::set<torch::jit::Value*> values;
+    bool depends = false;
+    for (const IValue& argument : call.inputs()) {
+      torch::jit::Value* value = argument.isTensor() && state->hasValue(argument) ? state->getValue(argument) : nullptr;
+      depends = depends || (value && depends_on_inputs(value));
+      values.insert(value);
+    }
+    if (!depends) return nullptr;
+    if (name == "aten::_local_scalar_dense")
+      current->reasons.insert(
+          "its code takes a number out of a tensor that depends on the inputs (item()), and a trace has one outcome of "
+          "that");
+    else if (values.size() > 1)
+      return std::make_unique<Comparison>();
+    return nullptr;
+  }
+
+  /// That two tensors differ is what all inputs have in common but a few; that they are the same is not.
+  static void after(const at::RecordFunction& call, at::ObserverContext* comparison) {
+    if (!comparison) return;
+    if (call.outputs().size() == 1 && call.outputs()[0].isBool() && !call.outputs()[0].toBool())
+      current->outcomes.insert("that two tensors are not the same (torch::equal)");
+    else
+      current->reasons.insert("its code asks whether two tensors are the same, and a trace has one outcome of that");
+  }
+
+  static bool depends_on_inputs(torch::jit::Value* value) {
+    std::vector<torch::jit::Value*> pending = {value};
+    std::set<torch::jit::Value*> seen;
+    while (!pending.empty()) {
+      torch::jit::Value* v = pending.back();
+      pending.pop_back();
+      if (!seen.insert(v).second) continue;
+      if (v->node()->kind() == c10::prim::Param && v->type()->isSubtypeOf(*c10::TensorType::get())) return true;
+      pending.insert(pending.end(), v->node()->inputs().begin(), v->node()->inputs().end());
+    }
+    return false;
+  }
+
+  static thread_local Unseen* current;
+  Unseen* outer_;
+  at::CallbackHandle handle_ = 0;
+};
+thread_local Unseen* Unseen::current = nullptr;
+
+/// A program in the bytes of its file, which lacks the contents of the weights, and where these are.
+class Capture {
+ public:
+  Capture(torch::jit::Module module, const Leaves& inputs) : inputs_(described(inputs)) {
+    struct Swapped {
+      torch::jit::Module owner;
+      std::string name;
+      Tensor tensor;
+      ~Swapped() { owner.setattr(name, tensor); }
+    };
+    std::vector<std::unique_ptr<Swapped>> swapped;
+    for (const auto& part : module.named_modules()) {
+      for (const auto& attribute : part.value.named_attributes(/*recurse=*/false)) {
+        if (!attribute.value.isTensor()) continue;
+        const Tensor tensor = attribute.value.toTensor();
+        if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.numel() == 0)
+          continue;
+        add_weight(part.name.empty() ? attribute.name : part.name + "." + attribute.name, tensor);
+        swapped.push_back(std::unique_ptr<Swapped>(new Swapped{part.value, attribute.name, tensor}));
+        swapped.back()->owner.setattr(attribute.name, hollow(tensor));
+      }
+    }
+    std::ostringstream file;
+    module.save(file);
+    bytes_ = file.str();
+  }
+
+  ModelSource source() const {
+    ModelSource out(Bytes(bytes_.data(), bytes_.size()), weights_);
+    out.inputs = inputs_;
+    return out;
+  }
+
+ private:
+  /// A tensor of these sizes that has no memory.
+  static Tensor hollow(const Tensor& tensor) {
+    Tensor out = torch::empty({0}, tensor.options().device(at::kCPU).requires_grad(false));
+    out.unsafeGetTensorImpl()->set_sizes_contiguous(tensor.sizes());
+    return out;
+  }
+
+  void add_weight(const std::string& name, const Tensor& tensor) {
+    const Tensor here = tensor.detach().resolve_conj().resolve_neg().cpu();  // itself, where it is plain memory
+    kept_.push_back(here);
+    weights_[name] = {here.data_ptr(), dtype_name(here, name), here.sizes().vec(), here.strides().vec()};
+  }
+
+  std::string bytes_;
+  std::map<std::string, LiveTensor> weights_;
+  std::vector<Tensor> kept_;
+  std::vector<std::string> inputs_;
+};
+
+/// A torch::jit::Module with the children, parameters and buffers of `module`, under their names: the same tensors.
+torch::jit::Module mirror(const torch::nn::Module* module, const std::shared_ptr<torch::jit::CompilationUnit>& unit) {
+  torch::jit::Module out(c10::QualifiedName("__torch__.Module"), unit, /*shouldMangle=*/true);
+  if (!module) return out;
+  for (const auto& p : module->named_parameters(/*recurse=*/false))
+    if (p.value().defined()) out.register_parameter(p.key(), p.value(), /*is_buffer=*/false);
+  for (const auto& b : module->named_buffers(/*recurse=*/false))
+    if (b.value().defined()) out.register_buffer(b.key(), b.value());
+  for (const auto& child : module->named_children())
+    out.register_module(child.key(), mirror(child.value().get(), unit));
+  return out;
+}
+
+/// The graph as the module's forward.
+void define_forward(torch::jit::Module& module, const std::shared_ptr<torch::jit::Graph>& graph) {
+  const c10::QualifiedName name(*module.type()->name(), "forward");
+  module.type()->addMethod(module._ivalue()->compilation_unit()->create_function(name, graph));
+}
+
+/// A model that is traced, at the sizes that it is asked for.
+class Tracer {
+ public:
+  Tracer(const Traced& traced, const ModuleInputs& inputs) : traced_(traced), inputs_(inputs) {}
+
+  /// One run. Throws what the model throws, and where a trace does not show what it does.
+  Capture at(const Leaves& tensors) {
+    auto unit = std::make_shared<torch::jit::CompilationUnit>();
+    torch::jit::Module module = mirror(traced_.module.get(), unit);
+    torch::jit::Stack stack;
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : tensors) {
+      stack.emplace_back(tensor.detach());
+      names.push_back(name);
+    }
+    auto no_name = [](const torch::autograd::Variable&) { return std::string(); };
+    Unseen unseen;
+    const auto state = torch::jit::tracer::trace(
+                           stack, [&](torch::jit::Stack s) { return run(std::move(s)); }, no_name,
+                           /*strict=*/false, /*force_outplace=*/false, &module, names)
+                           .first;
+    if (!unseen.reasons.empty()) throw std::invalid_argument(*unseen.reasons.begin());
+    outcomes.insert(unseen.outcomes.begin(), unseen.outcomes.end());
+    define_forward(module, state->graph);
+    return Capture(module, tensors);
+  }
+
+  std::vector<std::string> outputs;  ///< their names, after a run
+  std::set<std::string> outcomes;    ///< that the traces take for granted
+
+ private:
+  torch::jit::Stack run(torch::jit::Stack tensors) {
+    size_t i = 0;
+    ModuleInputs inputs;
+    for (const IValue& input : inputs_) inputs.push_back(replaced(input, [&] { return tensors.at(i++).toTensor(); }));
+    std::vector<IValue> results;
+    outputs.clear();
+    for (auto& [path, tensor] : traced_.forward(inputs)) {
+      results.emplace_back(std::move(tensor));
+      const bool unnamed = path.empty() || std::isdigit(static_cast<unsigned char>(path[0]));
+      outputs.push_back(unnamed ? below("output", path) : path);
+    }
+    if (results.empty()) throw std::invalid_argument("it returns no tensor");
+    return {c10::ivalue::Tuple::create(std::move(results))};
+  }
+
+  const Traced& traced_;
+  const ModuleInputs& inputs_;
+};
+
+/// Captures of a model at the sizes of the example, and at two others of every dynamic dimension.
+class Captures {
+ public:
+  Captures(Tracer& tracer, const Leaves& inputs, const std::vector<Dimension>& dimensions)
+      : tracer_(tracer), inputs_(inputs), dimensions_(dimensions) {
+    for (const Dimension& d : dimensions_) sample_.push_back(d.size);
+  }
+
+  std::vector<Capture> all() {
+    std::vector<Capture> out = {tracer_.at(inputs_)};
+    if (dimensions_.empty()) {
+      // Contents that the code reads behind the tracer's back show in a second capture.
+      if (std::optional<Capture> other = at(sample_)) out.push_back(std::move(*other));
+      return out;
+    }
+    out.push_back(elsewhere({}, /*third=*/false));
+    out.push_back(elsewhere(last_, /*third=*/true));
+    // A size of 1 says the least about what is burnt in.
+    if (std::find(sample_.begin(), sample_.end(), 1) != sample_.end())
+      std::rotate(out.begin(), out.begin() + 1, out.end());
+    return out;
+  }
+
+ private:
+  using Sizes = std::vector<int64_t>;
+
+  /// Nothing, where the model does not run.
+  std::optional<Capture> at(const Sizes& sizes) {
+    for (const bool move : {true, false}) try {
+        return tracer_.at(varied(inputs_, dimensions_, sizes, move));
+      } catch (const c10::Error& e) {
+        refused_ = e.what_without_backtrace();
+      } catch (const std::exception& e) {
+        refused_ = e.what();
+      }
+    return std::nullopt;
+  }
+
+  /// At other sizes than those of the example and `before`.
+  Capture elsewhere(const Sizes& before, bool third) {
+    std::vector<Sizes> candidates;
+    last_ = sample_;
+    for (size_t d = 0; d < sample_.size(); ++d) {
+      Sizes& sizes = candidates.emplace_back(other_sizes(sample_[d], static_cast<int64_t>(d), third));
+      if (!before.empty()) sizes.erase(std::remove(sizes.begin(), sizes.end(), before[d]), sizes.end());
+      if (!sizes.empty()) last_[d] = sizes.front();
+    }
+    if (std::optional<Capture> capture = at(last_)) return std::move(*capture);
+    for (size_t d = 0; d < sample_.size(); ++d) {
+      auto runs = [&](int64_t size) {
+        Sizes alone = sample_;
+        alone[d] = size;
+        return at(alone).has_value();
+      };
+      const auto found = std::find_if(candidates[d].begin(), candidates[d].end(), runs);
+      if (found == candidates[d].end())
+        throw std::invalid_argument("it runs at too few sizes of the dimension '" + dimensions_[d].name +
+                                    "': " + refused_);
+      last_[d] = *found;
+    }
+    if (std::optional<Capture> capture = at(last_)) return std::move(*capture);
+    throw std::invalid_argument("it does not run when all dynamic dimensions have other sizes: " + refused_);
+  }
+
+  Tracer& tracer_;
+  const Leaves& inputs_;
+  const std::vector<Dimension>& dimensions_;
+  Sizes sample_, last_;
+  std::string refused_;
+};
+
+// ---- export ----------------------------------------------------------------------------------------------------
+
+Message message_of(const std::string& severity, const std::string& text) {
+  Message out;
+  out.code = "LTH030";
+  out.severity = severity;
+  out.text = text;
+  out.pretty = severity + " " + out.code + ": " + text;
+  return out;
+}
+
+/// The failures of LibTorch and of the model become an ExportError.
+template <class F>
+auto guarded(F f) -> decltype(f()) {
+  std::string what;
+  try {
+    return f();
+  } catch (const ExportError&) {
+    throw;
+  } catch (const c10::Error& e) {
+    what = e.what_without_backtrace();
+  } catch (const std::exception& e) {
+    what = e.what();
+  }
+  throw ExportError({message_of("error", "the model cannot be captured: " + what)});
+}
+
+/// The names that the outputs have where the user gives none.
+void name_outputs(ExportOptions& options, const Leaves& inputs, const std::vector<std::string>& names) {
+  auto is_input = [&](const std::string& name) {
+    const auto& given = options.input_names;
+    return std::find(given.begin(), given.end(), name) != given.end() ||
+           std::any_of(inputs.begin(), inputs.end(), [&](auto& in) { return in.first == name; });
+  };
+  for (size_t i = options.output_names.size(); i < names.size(); ++i)
+    options.output_names.push_back(is_input(names[i]) ? names[i] + "_out" : names[i]);
+}
+
+}  // namespace
+
+void add_leaves(const std::string& path, const IValue& value, Leaves& out) {
+  if (value.isTensor()) {
+    add_leaves(path, value.toTensor(), out);
+  } else if (value.isTuple()) {
+    const auto& items = value.toTupleRef().elements();
+    for (size_t i = 0; i < items.size(); ++i) add_leaves(below(path, std::to_string(i)), items[i], out);
+  } else if (value.isList()) {
+    const auto items = value.toListRef();
+    for (size_t i = 0; i < items.size(); ++i) add_leaves(below(path, std::to_string(i)), items[i], out);
+  } else if (value.isGenericDict()) {
+    for (const auto& item : value.toGenericDict()) {
+      const std::string key = item.key().isInt() ? key_name(item.key().toInt()) : item.key().toStringRef();
+      add_leaves(below(path, key), item.value(), out);
+    }
+  } else if (!value.isNone()) {
+    throw std::invalid_argument("a " + value.tagKind() + " is where a tensor should be");
+  }
+}
+
+ExportResult export_traced(const Traced& traced, const ModuleInputs& inputs, const std::string& out,
+                           const ExportOptions& options) {
+  return guarded([&] {
+    const Leaves tensors =
+        leaves_of(inputs, [&](size_t i) { return inputs.size() == 1 ? "input" : "input_" + std::to_string(i); });
+    if (options.discover)
+      throw std::invalid_argument("which axes can be dynamic is found for files only; dynamic_axes says which are");
+    const std::vector<Dimension> dimensions = dimensions_of(tensors, options);
+    ExportOptions told = options;
+    Tracer tracer(traced, inputs);
+    std::vector<Capture> captures;
+    {
+      Restore restore(tensors);
+      if (traced.module) restore.evaluate(*traced.module);
+      captures = Captures(tracer, tensors, dimensions).all();
+    }
+    const ModelSource first = captures.front().source();
+    told.inputs = first.inputs;
+    told.also.clear();
+    for (size_t i = 1; i < captures.size(); ++i) told.also.push_back(captures[i].source());
+    name_outputs(told, tensors, tracer.outputs);
+    ExportResult result = export_file(first, out, told);
+    for (const std::string& outcome : tracer.outcomes)
+      result.messages.push_back(message_of("warning", "it is taken for granted " + outcome + ", as in the example"));
+    return result;
+  });
+}
+
+ExportResult export_scripted(torch::jit::Module module, const ModuleInputs& inputs, const std::string& out,
+                             const ExportOptions& options) {
+  return guarded([&] {
+    const auto& schema = module.get_method("forward").function().getSchema();
+    const Leaves tensors = leaves_of(inputs, [&](size_t i) { return schema.arguments().at(i + 1).name(); });
+    Restore restore(tensors);
+    restore.evaluate(module);
+    const Capture capture(module, tensors);
+    ExportOptions told = options;
+    told.inputs = described(tensors);
+    return export_file(capture.source(), out, told);
+  });
+}
+
+ExportResult export_function(torch::jit::Function& function, const ModuleInputs& inputs, const std::string& out,
+                             const ExportOptions& options) {
+  return guarded([&] {
+    torch::jit::Module module = mirror(nullptr, std::make_shared<torch::jit::CompilationUnit>());
+    const auto graph = torch::jit::toGraphFunction(function).graph()->copy();
+    torch::jit::Inline(*graph);  // functions that it calls may have names that a file cannot hold
+    graph->insertInput(0, "self")->setType(module._ivalue()->type());
+    define_forward(module, graph);
+    return export_scripted(module, inputs, out, options);
+  });
+}
+
+}  // namespace lithify::capture

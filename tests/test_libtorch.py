@@ -1,0 +1,54 @@
+"""C++ models through lithify::export_module (tests/libtorch/models.cpp): the files are right at all sizes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+
+from tests.cases import ROOT
+from tests.driver import LITHIFY, Session, compare
+
+PROGRAM = LITHIFY.parent / "lithify_torch_models"
+SOURCE = (ROOT / "tests" / "libtorch" / "models.cpp").read_text()
+MODELS = re.findall(r'\bLAYER\(\s*"(\w+)"', SOURCE)
+REFUSED = {
+    "hidden_number": "LTH065: the captures part here: the number",
+    "hidden_tensor": "LTH065: the captures part here: a constant tensor has other values",
+    "branch_on_size": "LTH065: the captures part here",
+    "branch_on_contents": "LTH030: the model cannot be captured: its code takes a number out of a tensor",
+    "comparison": "LTH030: the model cannot be captured: its code asks whether two tensors are the same",
+    "resize": "LTH030: the model cannot be captured: its code calls resize_as_",
+    "one_size": "LTH030: the model cannot be captured: it runs at too few sizes of the dimension 'batch'",
+    "no_result": "LTH030: the model cannot be captured: it returns no tensor",
+    "too_many_inputs": "LTH030: the model cannot be captured: forward cannot be called with 2 inputs",
+}
+
+pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="the build has no LibTorch")
+
+
+def test_all_models_are_known() -> None:
+    told = subprocess.run([PROGRAM], capture_output=True, text=True, check=True).stdout.split()
+    assert told == [*MODELS, *REFUSED] and len(set(told)) == len(told)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model(name: str, tmp_path: Path) -> None:
+    done = subprocess.run([PROGRAM, name, tmp_path], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    onnx.checker.check_model(str(tmp_path / "model.onnx"), full_check=True)
+    session = Session(tmp_path / "model.onnx")
+    for run in range(4):
+        inputs, expected = torch.load(tmp_path / f"{run}.pt", weights_only=False)
+        compare(session.run(*inputs), expected, outputs=session.outputs)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str, tmp_path: Path) -> None:
+    done = subprocess.run([PROGRAM, name, tmp_path], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and REFUSED[name] in done.stderr, done.stderr
+    assert not list(tmp_path.iterdir())
