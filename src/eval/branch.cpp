@@ -56,6 +56,24 @@ onnx::Shape without(onnx::Builder& b, onnx::Shape shape, sym::Expr size) {
 
 bool is_flag(const Value& v, bool flag) { return v.is<bool>() && *v.get_if<bool>() == flag; }
 
+/// `a and b`, and `a or b`, where b may as well be computed when it does not matter; nullptr for everything else.
+onnx::Value* logical(onnx::Builder& b, const Difference& d, onnx::Value* condition, const Sides& sides) {
+  const bool both = is_flag(d.second, false), either = is_flag(d.first, true);
+  if (!both && !either) return nullptr;
+  onnx::Value* other = sides.values[both ? 0 : 1];
+  other = other->dtype == DType::Bool && other->rank() == 0 ? b.lifted(other) : nullptr;
+  return other ? b.op(both ? "And" : "Or", {condition, other}) : nullptr;
+}
+
+/// What lists of both paths begin with is laid out for both before the branch.
+void lay_out_common(onnx::Builder& b, const Difference& d) {
+  const auto *first = d.first.get_if<std::shared_ptr<List>>(), *second = d.second.get_if<std::shared_ptr<List>>();
+  if (!first || !second || (*first)->head || (*second)->head) return;
+  const std::vector<Value>&x = (*first)->items, &y = (*second)->items;
+  for (size_t i = 0; i < std::min(x.size(), y.size()) && x[i].is_tensor() && y[i].is_tensor(); ++i)
+    if (x[i].tensor() == y[i].tensor() && !is_complex(x[i].tensor()->dtype())) b.unsqueeze(carried(b, x[i]), {0});
+}
+
 }  // namespace
 
 struct Evaluator::Path {
@@ -102,6 +120,7 @@ void Evaluator::branch(const program::Stmt& s, const Value& choice, Frame& frame
     }
     before.restore(frame);
   };
+  for (const Difference& d : differences) lay_out_common(builder_, d);
   in_each([&](const Difference& d, size_t p, Sides& side) {
     side.values[p] = carried(builder_, p ? d.second : d.first);
     if (side.values[p]) side.values[p] = builder_.real(side.values[p]);
@@ -142,6 +161,8 @@ void Evaluator::branch(const program::Stmt& s, const Value& choice, Frame& frame
       results[i] = uncarried(builder_, condition, d);
     } else if (is_flag(d.first, false) && is_flag(d.second, true)) {
       results[i] = uncarried(builder_, builder_.op("Not", {condition}), d);
+    } else if (onnx::Value* both = logical(builder_, d, condition, sides[i])) {
+      results[i] = uncarried(builder_, both, d);
     } else if (first == second) {
       results[i] = uncarried(builder_, first, d);
     } else {

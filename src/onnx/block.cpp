@@ -37,6 +37,9 @@ void Builder::body_outputs(std::span<Value* const> values) {
 
 std::vector<Value*> Builder::control(std::string_view type, Inputs inputs, Attributes bodies,
                                      const std::vector<Fact>& facts) {
+  // The condition of an If has one element, and may have dimensions.
+  if (type == "If" && inputs[0]->producer && inputs[0]->producer->op_type == "Reshape")
+    inputs[0] = inputs[0]->producer->inputs[0];
   // Readers of older opsets take the sizes of one branch for those of the other.
   if (type == "If" && opset_ < 11)
     for (size_t i = 0; i < facts.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include "base/diagnostic.hpp"
 #include "base/half.hpp"
@@ -115,6 +116,27 @@ bool broadcasts(std::string_view type) {
 bool is_filled_with(const Value* v, double number) {
   if (!v->constant || v->constant->numel() != 1 || is_complex(v->dtype)) return false;
   return v->constant->reals()[0] == number;
+}
+
+bool compares(std::string_view type) {
+  return type == "Less" || type == "LessOrEqual" || type == "Greater" || type == "GreaterOrEqual" || type == "Equal";
+}
+
+// n + 1 < 5 is n < 4. What is compared with 0 stays: that a size is 0 shows in it.
+void compare_with_rest(Builder& b, Inputs& inputs) {
+  for (size_t i : {0, 1}) {
+    Value *x = inputs[i], *number = inputs[1 - i];
+    if (!x->contents || x->contents->size() != 1 || x->dtype != DType::Int64 || x->is_constant()) continue;
+    if (!number->contents || number->contents->size() != 1 || number->dtype != DType::Int64) continue;
+    const Dim e = x->contents->front(), n = number->contents->front();
+    if (!n.is_constant() || n.is(0) || sym::kind(e) != sym::Kind::Polynomial) continue;
+    const std::vector<sym::Term> terms = sym::terms(e);
+    const auto rest = std::ranges::find_if(terms, [](const sym::Term& t) { return t.atoms.empty(); });
+    if (rest == terms.end()) continue;
+    const Dim offset = b.dim(rest->coefficient);
+    inputs[i] = b.symbolic(DType::Int64, x->shape, {b.sym.sub(e, offset)});
+    inputs[1 - i] = b.symbolic(DType::Int64, number->shape, {b.sym.sub(n, offset)});
+  }
 }
 
 // A bound of the elements of positions and the like: a Range that counts up from a number.
@@ -279,6 +301,7 @@ void Builder::forget_nodes() {
   for (auto& [graph, block] : blocks_) {
     block.shared_nodes.clear();
     block.materialized.clear();
+    block.scalars.clear();
   }
 }
 
@@ -307,7 +330,16 @@ Value* Builder::simplified(std::string_view type, Inputs& inputs, Attributes& at
     to.insert(to.end(), inputs[0]->shape.begin() + 1, inputs[0]->shape.end());
     return expand(op("Gather", {inputs[0], inputs[1]->producer->inputs[0]}, attributes), to);
   }
+  if (compares(type)) compare_with_rest(*this, inputs);
   if (broadcasts(type)) {
+    // A size among tensors need not be a scalar.
+    for (Value*& v : inputs) {
+      const bool beside = std::ranges::any_of(inputs, [](const Value* o) { return o && o->rank() > 0; });
+      if (!v || v->rank() > 0 || !beside || !produced_by(v, "Cast")) continue;
+      Value* number = v->producer->inputs[0];
+      if (produced_by(number, "Squeeze") && number->producer->inputs[0]->rank() == 1)
+        v = cast(number->producer->inputs[0], v->dtype);
+    }
     // An operand that was expanded to what the operator broadcasts it to anyway need not be expanded.
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i] || !produced_by(inputs[i], "Expand")) continue;
@@ -472,8 +504,9 @@ Value* Builder::real(Value* v) {
     if (const Source* source = source_of(v->contents->front());
         source && source->axis < 0 && source->value->rank() == 0)
       return source->value;
-  Value* out = materialize(*v->contents);
-  if (v->rank() != 1) {
+  Value* out =
+      v->rank() == 0 ? arithmetic(v->contents->front(), of_scalars(v->contents->front())) : materialize(*v->contents);
+  if (out->rank() != v->rank()) {
     Shape shape = v->shape;
     if (shape.empty()) {
       out = emit_axes("Squeeze", out, {0});
@@ -549,9 +582,27 @@ Value* Builder::sizes_of(Value* value, int64_t begin, int64_t end) {
 }
 
 Value* Builder::materialize(Dim e) {
-  if (e.is_constant()) return ints({*e.constant()});
-  for (const Block* block : stack_)
-    if (auto found = block->materialized.find(e); found != block->materialized.end()) return found->second;
+  Value* out = arithmetic(e, false);
+  if (out->rank() == 1) return out;
+  out = emit("Reshape", {out, ints({1})}, {}, 1, false)[0];
+  out->contents = std::vector<Dim>{e};
+  return out;
+}
+
+bool Builder::of_scalars(Dim e) const {
+  return std::ranges::all_of(sym::symbols(e), [&](Dim symbol) {
+    const Source* source = source_of(symbol);
+    return source && source->axis < 0 && source->value->rank() == 0;
+  });
+}
+
+// Scalars take part in arithmetic on sizes as they are, by broadcasting.
+Value* Builder::arithmetic(Dim e, bool scalar) {
+  auto number = [&](int64_t n) { return scalar ? scalar_int(DType::Int64, n) : ints({n}); };
+  if (e.is_constant()) return number(*e.constant());
+  auto known = [scalar](Block & block) -> auto& { return scalar ? block.scalars : block.materialized; };
+  for (Block* block : stack_)
+    if (auto found = known(*block).find(e); found != known(*block).end()) return found->second;
   auto raw = [&](std::string_view type, Inputs in) { return emit(type, std::move(in), {}, 1, false)[0]; };
   Value* out = nullptr;
   switch (sym::kind(e)) {
@@ -563,7 +614,7 @@ Value* Builder::materialize(Dim e) {
       if (axis >= 0) {
         out = sizes_of(value, axis, axis + 1);
       } else {
-        out = value->rank() == 1 ? value : emit("Reshape", {value, ints({1})}, {}, 1, false)[0];
+        out = value->rank() <= 1 ? value : emit("Reshape", {value, ints({1})}, {}, 1, false)[0];
       }
       break;
     }
@@ -575,11 +626,14 @@ Value* Builder::materialize(Dim e) {
         bool negated = out && term.coefficient < 0;
         int64_t coefficient = negated ? -term.coefficient : term.coefficient;
         Value* product = nullptr;
-        for (Dim atom : term.atoms) product = product ? raw("Mul", {product, materialize(atom)}) : materialize(atom);
+        for (Dim atom : term.atoms) {
+          Value* factor = arithmetic(atom, scalar);
+          product = product ? raw("Mul", {product, factor}) : factor;
+        }
         if (!product) {
-          product = ints({coefficient});
+          product = number(coefficient);
         } else if (coefficient != 1) {
-          product = raw("Mul", {product, ints({coefficient})});
+          product = raw("Mul", {product, number(coefficient)});
         }
         out = out ? raw(negated ? "Sub" : "Add", {out, product}) : product;
       }
@@ -587,14 +641,14 @@ Value* Builder::materialize(Dim e) {
     }
     default: {
       auto [a, b] = sym::operands(e);
-      Value *x = materialize(a), *y = materialize(b);
+      Value *x = arithmetic(a, scalar), *y = arithmetic(b, scalar);
       auto not_negative = [](Dim d) { return d.lower().value_or(-1) >= 0; };
       // The remainder has the sign of the divisor.
       auto modulo = [&] {
         if (opset_ >= 10) return raw("Mod", {x, y});
         Value* rest = raw("Sub", {x, raw("Mul", {raw("Div", {x, y}), y})});
         if (not_negative(a) && not_negative(b)) return rest;
-        Value *zero = ints({0}), *some = raw("Not", {raw("Equal", {rest, zero})});
+        Value *zero = number(0), *some = raw("Not", {raw("Equal", {rest, zero})});
         Value* across = raw("Xor", {raw("Less", {rest, zero}), raw("Less", {y, zero})});
         return raw("Where", {raw("And", {some, across}), raw("Add", {rest, y}), rest});
       };
@@ -622,8 +676,28 @@ Value* Builder::materialize(Dim e) {
     }
   }
   out->contents = std::vector<Dim>{e};
-  block_of(out).materialized[e] = out;
+  known(block_of(out))[e] = out;
   return out;
+}
+
+bool Builder::is_visible(const Value* v) const {
+  return std::ranges::any_of(stack_, [&](const Block* block) { return block->graph == v->graph; });
+}
+
+Value* Builder::lifted(Value* v) {
+  if (is_visible(v)) return v;
+  if (v->contents && std::ranges::all_of(*v->contents, [&](Dim e) { return computable(e); }))
+    return symbolic(v->dtype, v->shape, *v->contents);
+  static const std::set<std::string_view> total{
+      "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal",   "Not",      "And", "Or",
+      "Add",  "Sub",         "Mul",     "Cast",           "Squeeze", "Unsqueeze"};
+  if (!v->producer || !total.contains(v->producer->op_type) || !numel(v->shape).is(1)) return nullptr;
+  Inputs inputs;
+  for (Value* in : v->producer->inputs) {
+    inputs.push_back(lifted(in));
+    if (!inputs.back()) return nullptr;
+  }
+  return emit(v->producer->op_type, std::move(inputs), v->producer->attributes, 1, true)[0];
 }
 
 // ---- helpers ------------------------------------------------------------------------------------------------------

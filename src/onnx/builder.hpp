@@ -95,6 +95,9 @@ class Builder {
   std::vector<Value*> control(std::string_view type, Inputs inputs, Attributes bodies, const std::vector<Fact>& facts);
   /// Makes a one-element integer value the source of a new symbol.
   void bind(Dim symbol, Value* v);
+  /// A value of a body that was left, computed here as well; nullptr where that would cost more than a comparison of
+  /// numbers, or might fail.
+  Value* lifted(Value* v);
   /// Whether a size can be computed here: it has no symbol whose source is inside a body that was left.
   bool computable(Dim e) const;
 
@@ -171,7 +174,10 @@ class Builder {
   std::vector<Dim> reshape_target(const Shape& from, const Shape& to, Attributes& attributes);
   // Whether a Reshape from one to the other needs more than one size computed at run time.
   bool needs_arithmetic(const Shape& from, const Shape& to);
-  Value* materialize(Dim e);                      // a one-element 1-D value
+  Value* materialize(Dim e);              // a one-element 1-D value
+  Value* arithmetic(Dim e, bool scalar);  // one element; a scalar where all that it is computed from are
+  bool of_scalars(Dim e) const;
+  bool is_visible(const Value* v) const;
   Value* materialize(std::span<const Dim> dims);  // a 1-D value
   Value* new_constant(std::shared_ptr<const Tensor> tensor, std::string_view name);
 
@@ -185,7 +191,7 @@ class Builder {
     bool movable = false;                                                    // see Body
     std::unordered_map<std::string, std::vector<Value*>> shared_nodes = {};  // pure nodes by their text
     std::unordered_map<sym::Expr, Source> sources = {};                      // of symbols
-    std::unordered_map<sym::Expr, Value*> materialized = {};
+    std::unordered_map<sym::Expr, Value*> materialized = {}, scalars = {};
   };
   /// The block that a node with these inputs belongs to.
   Block& place_of(bool movable, const Inputs& inputs);
