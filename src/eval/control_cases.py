@@ -821,6 +821,92 @@ class Experts(nn.Module):
 
 case(Experts(), x[B, 4], trace=False, also=either)
 
+# ---- lists that loops do more with than append ------------------------------------------------------------------------
+
+
+def stack_of_work(x: Tensor) -> Tensor:
+    stack = [x[0], x[1]]
+    total = torch.zeros_like(x[0])
+    while float(total.sum()) < 10 and len(stack) > 0:
+        top = stack.pop()
+        total = total + top.abs() + 0.1
+        if float(top.sum()) > 0.5:
+            stack.append(top * 0.5)
+            stack.append(top * 0.25)
+    return total + len(stack)
+
+
+case(stack_of_work, x[S >= 2, 4], trace=False, also=either)
+
+
+def slot_of_the_run(x: Tensor) -> Tensor:
+    best = [x[0], x[0] * 0]
+    for i in range(x.size(0)):
+        best[i % 2] = torch.maximum(best[0], x[i]) + best[i % 2]
+    return best[0] - best[1]
+
+
+case(slot_of_the_run, x[S, 4], trace=False)
+
+
+def last_is_replaced(x: Tensor) -> Tensor:
+    out = [x[0]]
+    for i in range(x.size(0)):
+        out.append(x[i])
+        out[-1] = out[-1] + out[-2]
+    return torch.stack(out)
+
+
+case(last_is_replaced, x[S, 4], trace=False)
+
+
+def window_of_three(x: Tensor) -> Tensor:
+    kept = [x[0]]
+    for i in range(x.size(0)):
+        kept.append(x[i] + kept[-1])
+        if len(kept) > 3:
+            kept.pop(0)
+    return torch.stack(kept).sum(0)
+
+
+case(window_of_three, x[S, 4], trace=False)
+
+
+def inserted_in_front(x: Tensor) -> Tensor:
+    out: list[Tensor] = []
+    for i in range(x.size(0)):
+        out.insert(0, x[i] + len(out))
+    return torch.stack(out)
+
+
+case(inserted_in_front, x[S, 4], trace=False)
+
+
+def reversed_and_joined(x: Tensor) -> Tensor:
+    out: list[Tensor] = []
+    for i in range(x.size(0)):
+        out.append(x[i] * 2)
+    out.reverse()
+    return torch.stack(out[:2] + out[1:])
+
+
+case(reversed_and_joined, x[S >= 2, 4], trace=False)
+
+
+def seen_before(x: Tensor) -> Tensor:
+    seen = [0]
+    total = x.sum() * 0
+    for i in range(x.size(0)):
+        k = int(x[i].sum()) % 3
+        if k not in seen:
+            seen.append(k)
+            total = total + k
+    return total
+
+
+case(seen_before, x[S, 4], trace=False, also=either)
+
+
 # ---- sizes that only the data tells -------------------------------------------------------------------------------------
 
 

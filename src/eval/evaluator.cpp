@@ -495,6 +495,17 @@ bool on_numbers(const std::vector<Rule>& rules, const std::vector<Value>& operan
 
 }  // namespace
 
+namespace {
+
+/// Whether an element of a list is changed, and the run decides which one.
+bool changes_element_at_run_time(std::string_view name, const std::vector<Value>& positional) {
+  return (name == "aten::_set_item" || name == "aten::pop" || name == "aten::insert" || name == "aten::Delete") &&
+         positional.size() > 1 && positional[0].is_list() && positional[1].is_int() &&
+         !positional[1].integer().is_constant();
+}
+
+}  // namespace
+
 Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
                        std::vector<std::pair<std::string, Value>> keywords) {
   size_t dot = name.find('.', name.find("::"));
@@ -509,7 +520,8 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
                  {},
                  "see `lithify ops` for what is supported; --custom-ops FILE says what another operator becomes",
                  std::string(base)});
-  if (std::any_of(positional.begin(), positional.end(), [](const Value& v) { return v.is_open_list(); }))
+  if (std::any_of(positional.begin(), positional.end(), [](const Value& v) { return v.is_open_list(); }) ||
+      changes_element_at_run_time(base, positional))
     return apply_to_open(base, positional, keywords);
   bool poisoned = std::any_of(positional.begin(), positional.end(), [](const Value& v) { return has_poison(v); }) ||
                   std::any_of(keywords.begin(), keywords.end(), [](auto& k) { return has_poison(k.second); });
@@ -1040,6 +1052,7 @@ Value Evaluator::subscript(const Value& container, const Value& index) {
     if (!index.is_int()) throw Error(Code::BadProgram, fmt::format("a list is indexed by a {}", index.kind_name()));
     if (container.is_open_list()) return apply("aten::__getitem__", {container, index});
     std::optional<int64_t> i = index.integer().constant();
+    if (!i && container.is_list()) return apply_to_open("aten::__getitem__", {container, index}, {});
     if (!i) throw Error(Code::UnsupportedControlFlow, "a list is indexed by a number known only at run time");
     const std::vector<Value>& items = container.items();
     int64_t n = static_cast<int64_t>(items.size()), at = *i < 0 ? *i + n : *i;

@@ -597,13 +597,22 @@ Dict& dict_of(Call& c, std::string_view name) {
   return **d;
 }
 
-bool contains(Call& c, const std::vector<Value>& items, const Value& wanted) {
+bool is_element(Call& c, const Value& v, const Value& wanted) {
+  const std::optional<bool> e = eval::equal(c.sym, v, wanted);
+  if (!e) c.unsupported("the elements are known only at run time");
+  return *e;
+}
+
+/// Numbers of the run are compared at run time.
+Value contains(Call& c, const std::vector<Value>& items, const Value& wanted) {
+  Value some = false;
   for (const Value& v : items) {
-    std::optional<bool> e = eval::equal(c.sym, v, wanted);
-    if (!e) c.unsupported("the elements are known only at run time");
-    if (*e) return true;
+    if (v.is_number() && wanted.is_number() && !eval::equal(c.sym, v, wanted))
+      some = c.call("aten::__or__", {some, c.call("aten::eq", {v, wanted})});
+    else if (is_element(c, v, wanted))
+      return true;
   }
-  return false;
+  return some;
 }
 
 Value known(Call& c, std::optional<bool> v) {
@@ -662,12 +671,12 @@ void register_lists(Registry& ops) {
   ops.add("aten::index.list(t[] self, Any el) -> int", [](Call& c) -> Value {
     const std::vector<Value>& items = c.arg("self").items();
     for (size_t i = 0; i < items.size(); ++i)
-      if (contains(c, {items[i]}, c.arg("el"))) return c.sym.constant(static_cast<int64_t>(i));
+      if (is_element(c, items[i], c.arg("el"))) return c.sym.constant(static_cast<int64_t>(i));
     throw Error(Code::ProgramRaises, "the program looks for an element that its list does not have");
   });
   ops.add("aten::count(t[] self, Any el) -> int", [](Call& c) -> Value {
     int64_t n = 0;
-    for (const Value& v : c.arg("self").items()) n += contains(c, {v}, c.arg("el"));
+    for (const Value& v : c.arg("self").items()) n += is_element(c, v, c.arg("el"));
     return c.sym.constant(n);
   });
   ops.add("aten::add.t(t[] a, t[] b) -> t[]", [](Call& c) -> Value {
