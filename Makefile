@@ -48,7 +48,7 @@ test-tsan: setup  ## many threads under ThreadSanitizer
 
 test-all: test test-tsan  ## what takes too long for every day as well
 	$(PYTHON) -m pytest -q -n $(JOBS) $(HOSTILE)
-	$(PYTHON) -m pytest -q -n $(JOBS) --every tests/test_cases.py
+	$(PYTHON) -m pytest -q -n $(JOBS) --every tests/test_cases.py tests/python
 	$(PYTHON) -m pytest -q -n $(JOBS) --opsets all tests/test_cases.py
 
 package: build  ## the Debian package and the tarball, in build/
@@ -68,6 +68,7 @@ docs: build  ## docs/operators.md, from the rules themselves
 
 bench: build  ## time and memory against torch.onnx.export
 	$(PYTHON) bench/run.py
+	$(PYTHON) bench/run.py --live
 
 format: setup
 	clang-format -i $(SOURCES)

@@ -5,6 +5,8 @@
 Every torch.onnx.export has a process of its own, and its time is that of the call alone, after all imports and with the model
 built and a tiny one exported to warm up; the time of lithify is that of its whole process on the saved .pt, the best of several.
 A model that ends in .pt2 ("gpt2_24.pt2") is saved by torch.export, and has no peers to compare with.
+With --live, it is the whole call from a live model to a file: lithify.export beside both modes of torch.onnx.export, each in a
+process of its own after a warm-up, on all models of the tests or those that are named.
 With --slim, the nodes that OnnxSlim leaves of torch's files are counted as well. Ends with exit code 1 when a goal is missed (the
 goals are in GOALS).
 """
@@ -16,6 +18,7 @@ import contextlib
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,13 +31,17 @@ if TYPE_CHECKING:
     from tests.models import Model
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "python")]
 LITHIFY = os.environ.get("LITHIFY", str(ROOT / "build" / "lithify"))
 REPEATS = 5
 PEERS = ("dynamo", "torchscript")
 
 # At least so many times faster; at most so much of the time of a copy and so many milliseconds more; at most so many MB.
 GOALS = {"dynamo": 50.0, "torchscript": 10.0, "copy": 1.5, "copy_ms": 50.0, "copy_ms.pt2": 100.0, "memory": 100.0}
+
+# Of lithify.export: the median of how many times faster, the least, and the MB above the model at its peak on one model.
+LIVE_GOALS = {"dynamo": 10.0, "torchscript": 1.0, "memory": 150.0}
+LIVE_MEMORY_OF = "gpt2"
 
 
 @dataclass
@@ -73,6 +80,28 @@ def peer(kind: str, model: str, opset: int, out: Path) -> None:
 
     _torch_export(kind, MODELS["linear"](), opset, out)
     print(json.dumps(_torch_export(kind, MODELS[model](), opset, out)))
+
+
+def live(model: str, opset: int, out: Path) -> None:
+    """Prints the seconds that lithify.export takes, and how many MB more than before there are at its peak."""
+    import lithify
+    from tests.models import MODELS
+
+    def export(made: Model) -> None:
+        lithify.export(made.module, made.runs[0], out, dynamic_axes=made.dynamic, opset_version=opset)
+
+    export(MODELS["linear"]())
+    made = MODELS[model]()
+    before = _memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    start = time.perf_counter()
+    export(made)
+    print(json.dumps([time.perf_counter() - start, _memory("VmHWM") - before]))
+
+
+def _memory(field: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field + ":")) / 1024
 
 
 def _open_axes(made: Model) -> tuple[Any, ...]:
@@ -211,7 +240,40 @@ def report(rows: list[Row]) -> bool:
     return reached
 
 
+def report_live(models: list[str], opset: int, folder: Path) -> bool:
+    """Measures and prints a row for each model; true when every goal is reached."""
+    print(f"{'model':<22}{'lithify s':>10}{'peak MB':>9}" + "".join(f"{kind + ' s':>15}{'faster':>9}" for kind in PEERS))
+    ratios: dict[str, list[float]] = {kind: [] for kind in PEERS}
+    reached = True
+    for model in models:
+        out = folder / f"{model}.onnx"
+        seconds, memory = min(json.loads(in_process("live", model, str(opset), str(out))) for _ in range(3))
+        reached = reached and (model != LIVE_MEMORY_OF or memory <= LIVE_GOALS["memory"])
+        print(f"{model:<22}{seconds:>10.3f}{memory:>9.0f}", end="", flush=True)
+        for kind in PEERS:
+            try:
+                theirs = float(in_process("peer", kind, model, str(opset), str(out)))
+            except RuntimeError:
+                print(f"{'-':>15}{'':>9}", end="")
+                continue
+            ratios[kind].append(theirs / seconds)
+            print(f"{theirs:>15.3f}{f'{theirs / seconds:.1f}x':>9}", end="", flush=True)
+        print()
+    median, least = statistics.median(ratios["dynamo"] or [0.0]), min(ratios["torchscript"], default=0.0)
+    reached = reached and median >= LIVE_GOALS["dynamo"] and least >= LIVE_GOALS["torchscript"]
+    print(
+        f"\ndynamo: {median:.1f}x in the median, {LIVE_GOALS['dynamo']:.0f}x is wanted;",
+        f"torchscript: {least:.1f}x at least, {LIVE_GOALS['torchscript']:.0f}x is wanted;",
+        f"at most {LIVE_GOALS['memory']:.0f} MB for {LIVE_MEMORY_OF}:",
+        "all reached" if reached else "missed",
+    )
+    return reached
+
+
 def main() -> int:
+    if len(sys.argv) > 1 and sys.argv[1] == "live":
+        live(sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
+        return 0
     if len(sys.argv) > 1 and sys.argv[1] == "capture":
         capture(sys.argv[2], Path(sys.argv[3]))
         return 0
@@ -219,13 +281,18 @@ def main() -> int:
         peer(sys.argv[2], sys.argv[3], int(sys.argv[4]), Path(sys.argv[5]))
         return 0
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("models", nargs="*", default=["resnet50", "bert_base", "gpt2_24.pt2"])
+    parser.add_argument("models", nargs="*")
     parser.add_argument("--opset", type=int, default=18)
     parser.add_argument("--slim", action="store_true", help="count the nodes that OnnxSlim leaves as well")
+    parser.add_argument("--live", action="store_true", help="from live models, by lithify.export")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lithify-bench-") as folder:
+        if args.live:
+            from tests.models import MODELS
+
+            return 0 if report_live(args.models or list(MODELS), args.opset, Path(folder)) else 1
         rows = []
-        for model in args.models:
+        for model in args.models or ["resnet50", "bert_base", "gpt2_24.pt2"]:
             print(f"measuring {model} ...", file=sys.stderr, flush=True)
             rows.append(measure(model, args.opset, args.slim, Path(folder)))
         return 0 if report(rows) else 1

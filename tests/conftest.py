@@ -12,7 +12,11 @@ from tests.driver import LITHIFY
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--opsets", default="", help="only these opsets, by one route: all, or numbers with commas")
-    parser.addoption("--every", action="store_true", help="take every case through torch.export, not a part of them")
+    parser.addoption(
+        "--every",
+        action="store_true",
+        help="take every case through torch.export, every model by every capture, and build the wheel",
+    )
 
 
 def pytest_configure() -> None:

@@ -106,6 +106,7 @@ class LITHIFY_API CustomCall {
   };
   virtual ~CustomCall() = default;
   virtual int opset() const = 0;
+  virtual bool given(const std::string& argument) = 0;  ///< whether it is not None
   virtual Tensor tensor(const std::string& argument) = 0;
   virtual std::vector<Tensor> tensors(const std::string& argument) = 0;
   virtual int64_t integer(const std::string& argument) = 0;
@@ -115,6 +116,8 @@ class LITHIFY_API CustomCall {
   virtual std::string text(const std::string& argument) = 0;
   /// A 0-d constant of the type of `like`, or of float32.
   virtual Tensor constant(double number, Tensor like = nullptr) = 0;
+  /// A 1-d constant of int64: the axes of a reduction, a shape.
+  virtual Tensor integers_constant(const std::vector<int64_t>& numbers) = 0;
   /// A node of the standard domain; the types of its outputs follow from its inputs.
   virtual std::vector<Tensor> node(const std::string& op_type, const std::vector<Tensor>& inputs,
                                    const std::vector<Attribute>& attributes = {}, size_t outputs = 1) = 0;
@@ -171,6 +174,8 @@ struct ExportOptions {
   /// Declarations of custom operators, the text of a file as docs/custom-operators.md has it.
   std::string custom_ops;
   std::vector<CustomOperator> plugins;
+  /// Versions of domains of operators of one's own; 1 where nothing is said.
+  std::map<std::string, int> custom_opsets;
   /// An operator that has no rule becomes a node of its namespace's domain, with all its arguments.
   bool allow_custom = false;
 };

@@ -76,13 +76,82 @@ ExportOptions::Unbake unbake_of(const std::string& name) {
   throw nb::value_error("unbake is 'never', 'decided' or 'guess'");
 }
 
+/// Handles of values are numbers in Python, and None is none.
+using Handle = std::optional<uintptr_t>;
+
+CustomCall::Tensor to_tensor(Handle h) { return h ? reinterpret_cast<CustomCall::Tensor>(*h) : nullptr; }
+Handle to_handle(CustomCall::Tensor t) { return t ? Handle(reinterpret_cast<uintptr_t>(t)) : std::nullopt; }
+
+template <class To, class From>
+std::vector<To> each(const std::vector<From>& items, To (*convert)(From)) {
+  std::vector<To> out;
+  for (const From& item : items) out.push_back(convert(item));
+  return out;
+}
+
+/// A schema, and what is called with each call of the operator; it returns the handles of the results.
+using Plugin = std::pair<std::string, std::function<std::vector<Handle>(CustomCall*)>>;
+
+std::vector<CustomOperator> plugins_of(const std::vector<Plugin>& given) {
+  std::vector<CustomOperator> out;
+  for (const auto& [schema, run] : given)
+    out.push_back({schema, [&run = run](CustomCall& call) {
+                     const nb::gil_scoped_acquire held;
+                     return each(run(&call), to_tensor);
+                   }});
+  return out;
+}
+
+using Attributes = std::map<std::string, decltype(CustomCall::Attribute::value)>;
+
+std::vector<CustomCall::Attribute> attributes_of(const Attributes& given) {
+  std::vector<CustomCall::Attribute> out;
+  for (const auto& [name, value] : given) out.push_back({name, value});
+  return out;
+}
+
+void define_custom_call(nb::module_& m) {
+  nb::class_<CustomCall>(m, "CustomCall", "One call of a custom operator; see lithify.hpp.")
+      .def("opset", &CustomCall::opset)
+      .def("given", &CustomCall::given)
+      .def("tensor", [](CustomCall& self, const std::string& name) { return to_handle(self.tensor(name)); })
+      .def("tensors", [](CustomCall& self, const std::string& name) { return each(self.tensors(name), to_handle); })
+      .def("integer", &CustomCall::integer)
+      .def("integers", &CustomCall::integers)
+      .def("real", &CustomCall::real)
+      .def("flag", &CustomCall::flag)
+      .def("text", &CustomCall::text)
+      .def(
+          "constant",
+          [](CustomCall& self, double number, Handle like) {
+            return to_handle(self.constant(number, to_tensor(like)));
+          },
+          "number"_a, "like"_a.none())
+      .def("integers_constant",
+           [](CustomCall& self, const std::vector<int64_t>& numbers) {
+             return to_handle(self.integers_constant(numbers));
+           })
+      .def("node",
+           [](CustomCall& self, const std::string& op_type, const std::vector<Handle>& inputs, const Attributes& given,
+              size_t outputs) {
+             return each(self.node(op_type, each(inputs, to_tensor), attributes_of(given), outputs), to_handle);
+           })
+      .def("foreign_node",
+           [](CustomCall& self, const std::string& domain, int version, const std::string& op_type,
+              const std::vector<Handle>& inputs, const Attributes& given, const std::vector<std::string>& types) {
+             return each(self.node(domain, version, op_type, each(inputs, to_tensor), attributes_of(given), types),
+                         to_handle);
+           });
+}
+
 /// Writes to the path, or returns the bytes when there is none.
 std::pair<ExportResult, std::optional<nb::bytes>> export_model(
     const Model& model, const std::map<std::string, Live>& weights, const std::optional<std::string>& out, int opset,
     std::vector<std::string> inputs, Axes dynamic_axes, std::vector<std::string> input_names,
     std::vector<std::string> output_names, std::string custom_ops, bool allow_custom, const std::string& external_data,
     const std::optional<Progress>& progress, const std::string& state, const std::vector<Source>& also,
-    const std::string& unbake, bool strict, std::optional<std::vector<std::string>> left) {
+    const std::string& unbake, bool strict, std::optional<std::vector<std::string>> left,
+    const std::vector<Plugin>& plugins, std::map<std::string, int> custom_opsets) {
   const ModelSource source = source_of(model, weights);
   ExportOptions options = options_of(opset, std::move(inputs), std::move(dynamic_axes), std::move(input_names),
                                      std::move(output_names), std::move(custom_ops), allow_custom);
@@ -91,6 +160,8 @@ std::pair<ExportResult, std::optional<nb::bytes>> export_model(
   options.unbake = unbake_of(unbake);
   options.strict = strict;
   options.left = std::move(left);
+  options.plugins = plugins_of(plugins);
+  options.custom_opsets = std::move(custom_opsets);
   for (const auto& [other, its_weights] : also) options.also.push_back(source_of(other, its_weights));
   if (progress)
     options.progress = [&progress](uint64_t done, uint64_t total) {
@@ -211,12 +282,15 @@ void define_results(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+  nb::set_leak_warnings(false);  // results that outlive the interpreter are no fault of the user's
   define_results(m);
+  define_custom_call(m);
   const nb::object error = nb::module_::import_("lithify._errors").attr("ExportError");
   nb::register_exception_translator(translate, nb::object(error).release().ptr());
   m.def("export_model", export_model, "model"_a, "weights"_a, "out"_a.none(), nb::kw_only(), "opset"_a, "inputs"_a,
         "dynamic_axes"_a, "input_names"_a, "output_names"_a, "custom_ops"_a, "allow_custom"_a, "external_data"_a,
-        "progress"_a.none(), "state"_a, "also"_a, "unbake"_a, "strict"_a, "left"_a.none());
+        "progress"_a.none(), "state"_a, "also"_a, "unbake"_a, "strict"_a, "left"_a.none(), "plugins"_a,
+        "custom_opsets"_a);
   m.def("check_model", check_model, "model"_a, "weights"_a, nb::kw_only(), "opset"_a, "inputs"_a, "dynamic_axes"_a,
         "custom_ops"_a, "allow_custom"_a);
   m.def("inspect_model", inspect_model, "model"_a);

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from lithify._core import supported_operators
 from lithify._core import version as __version__
+from lithify._custom import ops
 from lithify._errors import ExportError
 from lithify._export import Result, export
 from lithify._files import check, convert, inspect
@@ -26,6 +27,7 @@ __all__ = [
     "convert",
     "export",
     "inspect",
+    "ops",
     "patch",
     "supported_operators",
     "verify",

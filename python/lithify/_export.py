@@ -101,8 +101,6 @@ def export(
     _refuse(
         ("export_params=False", not export_params, "the weights are always in the model"),
         ("keep_initializers_as_inputs=True", bool(keep_initializers_as_inputs), "weights are not inputs from opset 9 on"),
-        ("custom_translation_table", bool(custom_translation_table), "custom_ops takes operators of your own"),
-        ("custom_opsets", bool(custom_opsets), "custom_ops names the domains of its operators"),
         ("export_modules_as_functions", bool(export_modules_as_functions), "torch no longer has it, either"),
         ("dump_exported_program=True", dump_exported_program, "torch.export.save writes one"),
         ("profile=True", profile, "the seconds of each stage are in the result"),
@@ -114,7 +112,9 @@ def export(
         raise ExportError("dynamic_axes and dynamic_shapes are both given: they say the same in two ways")
 
     from lithify._call import Call
+    from lithify._custom import Translations
 
+    translations = Translations(custom_translation_table or {})
     watch = _Watch()
     call = Call(model, args, kwargs, _enum(training), input_names, output_names)
     axes = call.dynamic(dynamic_axes, dynamic_shapes)
@@ -140,9 +140,16 @@ def export(
             unbake="never" if attempt.proven else "decided",
             strict=attempt.proven,
             left=main.sizes,
+            plugins=translations.plugins,
+            custom_opsets=dict(custom_opsets or {}),
         )
 
-    attempt, (done, contents) = _first_that_works(call, capture, axes, convert)
+    try:
+        attempt, (done, contents) = _first_that_works(call, capture, axes, convert)
+    except ExportError:
+        if translations.error is not None:
+            raise translations.error from None
+        raise
     watch.lap("capture", less=sum(s for _, s in done.seconds))
     if contents is not None and f is not None:
         f.write(contents)  # type: ignore[union-attr]

@@ -51,6 +51,8 @@ def convert(
         unbake=unbake,
         strict=strict,
         left=None,
+        plugins=[],
+        custom_opsets={},
     )
     return result
 

@@ -385,6 +385,7 @@ class PluginCall : public CustomCall {
  public:
   PluginCall(Call& call, Versions& versions) : c_(call), versions_(versions) {}
   int opset() const override { return c_.opset(); }
+  bool given(const std::string& argument) override { return !c_.arg(argument).is_none(); }
   Tensor tensor(const std::string& argument) override { return c_.maybe_tensor(argument); }
   std::vector<Tensor> tensors(const std::string& argument) override {
     const auto all = c_.maybe_tensors(argument);
@@ -398,6 +399,7 @@ class PluginCall : public CustomCall {
   Tensor constant(double number, Tensor like) override {
     return c_.onnx.scalar(like ? handle(like)->dtype : DType::Float, number);
   }
+  Tensor integers_constant(const std::vector<int64_t>& numbers) override { return c_.onnx.ints(numbers); }
   std::vector<Tensor> node(const std::string& op_type, const std::vector<Tensor>& inputs,
                            const std::vector<Attribute>& attributes, size_t outputs) override {
     const auto out = c_.onnx.op_n(op_type, values(inputs), converted(attributes), outputs);
@@ -490,6 +492,7 @@ Rules::Rules(const ExportOptions& options, const program::Program& program) {
   if (options.custom_ops.empty() && options.plugins.empty() && !options.allow_custom) return;
   own_ = std::make_unique<eval::Registry>();
   ops::register_all(*own_);
+  for (const auto& [domain, version] : options.custom_opsets) add_version(versions_, domain, version);
   for (const CustomOperator& plugin : options.plugins)
     add_rule(*own_, plugin.schema, [this, run = plugin.run](Call& c) {
       PluginCall call(c, versions_);
@@ -517,7 +520,7 @@ Rules::Rules(const ExportOptions& options, const program::Program& program) {
       schema += fmt::format("{}t? {}", schema.empty() ? "" : ", ", keyword);
     add_rule(*own_, fmt::format("{}({}) -> Tensor", name, schema),
              [domain, op](Call& c) { return kept(c, domain, op); });
-    add_version(versions_, domain, 1);
+    versions_.try_emplace(domain, 1);
     assumptions.push_back(
         {Code::UnsupportedOperator,
          Severity::Warning,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import re
 from collections.abc import Callable
@@ -74,6 +75,64 @@ def test_custom_ops(tmp_path: Path) -> None:
     assert lithify.export(Twice(), X, allow_custom=True).nodes == {"twice": 1}
     with pytest.raises(lithify.ExportError, match="LTH040"):
         lithify.export(Twice(), X)
+
+
+LIBRARY = torch.library.Library("lithify_table", "DEF")
+LIBRARY.define("scaled(Tensor x, float alpha=2.0, int[]? dims=None) -> Tensor")
+LIBRARY.define("both(Tensor[] xs, bool swap=False) -> (Tensor, Tensor)")
+LIBRARY.impl("scaled", lambda x, alpha=2.0, dims=None: (x * alpha).sum(dims or []), "CompositeExplicitAutograd")
+LIBRARY.impl("both", lambda xs, swap=False: (xs[1].neg(), xs[0] + 1) if swap else (xs[0], xs[1]), "CompositeExplicitAutograd")
+
+
+class Custom(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a, b = torch.ops.lithify_table.both([x, x * 3], True)
+        return torch.ops.lithify_table.scaled(a - b, 0.5, [1])
+
+
+def both(xs: Any, swap: bool) -> Any:
+    assert swap is True
+    return -xs[1], xs[0] + 1
+
+
+def scaled(x: Any, alpha: float, dims: list[int]) -> Any:
+    return lithify.ops.ReduceSum(x * alpha, dims, keepdims=0)
+
+
+def scaled_by_onnxscript(x: Any, alpha: float, dims: list[int]) -> Any:
+    from onnxscript import opset18 as op
+
+    return op.ReduceSum(op.Mul(x, alpha), dims, keepdims=False)
+
+
+@pytest.mark.parametrize("function", [scaled, scaled_by_onnxscript])
+@pytest.mark.parametrize("how", ["trace", "export"])
+def test_custom_translation_table(function: Any, how: Any) -> None:
+    table = {torch.ops.lithify_table.both: both, torch.ops.lithify_table.scaled.default: function}
+    result = lithify.export(Custom(), X, custom_translation_table=table, dynamic_axes={"x": {0: "n"}}, capture=how)
+    assert result.nodes["ReduceSum"] == 1 and result.outputs[0].shape == ["n"]
+    close(result, Custom(), torch.randn(7, 4))
+
+
+def test_errors_of_a_translation_are_its_own() -> None:
+    def fails(x: Any, alpha: float, dims: Any) -> Any:
+        raise ZeroDivisionError("mine")
+
+    table = {torch.ops.lithify_table.both: both, torch.ops.lithify_table.scaled: fails}
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        lithify.export(Custom(), X, custom_translation_table=table)
+    with pytest.raises(lithify.ExportError, match="not values of the graph"):
+        lithify.export(Custom(), X, custom_translation_table=table | {torch.ops.lithify_table.scaled: lambda *a: 3})
+
+
+def test_custom_opsets() -> None:
+    class Kept(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.ops.lithify_table.scaled(x)
+
+    result = lithify.export(Kept(), X, allow_custom=True, custom_opsets={"lithify_table": 4, "unused": 2})
+    versions = {o.domain: o.version for o in onnx.load_from_string(result.bytes or b"").opset_import}
+    assert versions == {"": 18, "lithify_table": 4}
 
 
 @pytest.mark.parametrize(
@@ -194,8 +253,7 @@ def test_choices_of_torch_change_nothing(ignored: dict[str, Any]) -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"export_params": False}, "export_params"),
     ({"keep_initializers_as_inputs": True}, "keep_initializers_as_inputs"),
-    ({"custom_opsets": {"mine": 1}}, "custom_opsets"),
-    ({"custom_translation_table": {torch.relu: max}}, "custom_translation_table"),
+    ({"custom_translation_table": {torch.relu: max}}, "which is no operator"),
     ({"export_modules_as_functions": True}, "export_modules_as_functions"),
     ({"operator_export_type": torch.onnx.OperatorExportTypes.ONNX_ATEN}, "operator_export_type"),
     ({"dump_exported_program": True}, "dump_exported_program"),
@@ -297,3 +355,55 @@ def test_verify(tmp_path: Path) -> None:
         net.fc.bias.add_(1)
     with pytest.raises(lithify.ExportError, match="differs from the live"):
         lithify.verify(net, tmp_path / "m.onnx", X).check()
+
+
+NODES = {"Gemm": 1, "BatchNormalization": 1}
+
+# Every parameter with a value that is not its default, and what it shows in.
+TABLE: dict[str, tuple[Any, Callable[[lithify.Result], bool]]] = {
+    "args": ((X,), lambda r: r.inputs[0].shape == ["3", "4"]),
+    "f": (io.BytesIO(), lambda r: r.path is None and r.bytes is None),
+    "kwargs": ({}, lambda r: len(r.inputs) == 1),
+    "verbose": (False, lambda r: bool(r.graph)),
+    "input_names": (["a"], lambda r: r.inputs[0].name == "a"),
+    "output_names": (["b"], lambda r: r.outputs[0].name == "b"),
+    "opset_version": (15, lambda r: r.opset == 15),
+    "dynamo": (True, lambda r: r.capture == "trace"),
+    "external_data": (True, lambda r: r.external_file is None),
+    "dynamic_shapes": (({0: "n"},), lambda r: r.inputs[0].shape == ["n", "4"]),
+    "custom_translation_table": ({torch.ops.lithify_table.both: both}, lambda r: r.nodes == NODES),
+    "report": (False, lambda r: True),
+    "optimize": (False, lambda r: r.nodes == NODES),
+    "verify": (True, lambda r: r.nodes == NODES),
+    "profile": (False, lambda r: {"capture", "convert", "write"} <= set(r.seconds)),
+    "dump_exported_program": (False, lambda r: True),
+    "artifacts_dir": (".", lambda r: True),
+    "export_params": (True, lambda r: r.weights >= 2),
+    "keep_initializers_as_inputs": (None, lambda r: len(r.inputs) == 1),
+    "dynamic_axes": ({"x": {0: "n"}}, lambda r: [str(d) for d in r.dimensions] == ["n: proven for every size"]),
+    "training": (torch.onnx.TrainingMode.EVAL, lambda r: r.notes == []),
+    "operator_export_type": (torch.onnx.OperatorExportTypes.ONNX, lambda r: r.nodes == NODES),
+    "do_constant_folding": (False, lambda r: r.nodes == NODES),
+    "custom_opsets": ({"mine": 2}, lambda r: r.nodes == NODES),
+    "export_modules_as_functions": (False, lambda r: r.nodes == NODES),
+    "autograd_inlining": (False, lambda r: r.nodes == NODES),
+    "capture": ("script", lambda r: r.capture == "script"),
+    "progress": (lambda done, total: None, lambda r: r.file_bytes > 0),
+    "custom_ops": (None, lambda r: True),
+    "allow_custom": (True, lambda r: r.nodes == NODES),
+    "state": ("io", lambda r: len(r.outputs) == 1),
+}
+
+
+def test_every_parameter_is_in_the_table() -> None:
+    ours, theirs = inspect.signature(lithify.export).parameters, inspect.signature(torch.onnx.export).parameters
+    assert set(theirs) <= set(ours)
+    assert [ours[p].kind for p in theirs] == [theirs[p].kind for p in theirs]
+    assert set(TABLE) == set(ours) - {"model"}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_parameter(name: str) -> None:
+    value, shows = TABLE[name]
+    result = lithify.export(Net().eval(), **({"args": X} | {name: value}))
+    assert shows(result), result
