@@ -25,7 +25,14 @@ class Explainer {
   Explainer(sym::Context& sym, std::span<const Dimension> dimensions, std::span<const int64_t> values)
       : sym_(sym), dimensions_(dimensions), values_(values) {}
 
-  std::vector<Explanation> all() {
+  std::vector<Explanation> all(std::span<const sym::Expr> sizes) {
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      moved(sizes[i]);
+      for (size_t j = i; j < sizes.size(); ++j) {
+        moved(sym_.mul(sizes[i], sizes[j]));
+        for (const Dimension& d : dimensions_) moved(sym_.mul(sym_.mul(sizes[i], sizes[j]), d.symbol));
+      }
+    }
     for (size_t i = 0; i < dimensions_.size(); ++i) {
       const sym::Expr d = dimensions_[i].symbol;
       related(d);
@@ -157,8 +164,8 @@ bool explains(const sym::Context& sym, std::span<const Dimension> dimensions, sy
 }
 
 std::vector<Explanation> explain(sym::Context& sym, std::span<const Dimension> dimensions,
-                                 std::span<const int64_t> values) {
-  return Explainer(sym, dimensions, values).all();
+                                 std::span<const int64_t> values, std::span<const sym::Expr> sizes) {
+  return Explainer(sym, dimensions, values).all(sizes);
 }
 
 }  // namespace lithify::driver

@@ -32,8 +32,9 @@ bool explains(const sym::Context& sym, std::span<const Dimension> dimensions, sy
               std::span<const int64_t> values);
 
 /// The formulas that have these values in the captures, the simplest first: sums, products and floor divisions of
-/// dimensions and numbers. Of one capture, only those with few and small numbers.
+/// dimensions and numbers. Of one capture, only those with few and small numbers. `sizes` are formulas that tensors of
+/// the program have as sizes: their products too.
 std::vector<Explanation> explain(sym::Context& sym, std::span<const Dimension> dimensions,
-                                 std::span<const int64_t> values);
+                                 std::span<const int64_t> values, std::span<const sym::Expr> sizes = {});
 
 }  // namespace lithify::driver

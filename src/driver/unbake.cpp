@@ -21,6 +21,7 @@ constexpr auto max_time = std::chrono::seconds(30);
 constexpr int max_tries = 200;      // for one contradiction
 constexpr int max_levels = 3;       // of cost, when the cheapest lead nowhere
 constexpr size_t max_doubted = 24;  // numbers for one contradiction
+constexpr size_t max_sizes = 40;    // of tensors that numbers are explained by
 constexpr int64_t largest_doubted = int64_t{1} << 31;
 constexpr int cost_of_quotient = 4;  // of a formula, however long, that is just what the other sizes leave
 constexpr int cost_of_assumption = 1;
@@ -72,8 +73,7 @@ class Search {
     // Where no size left the program, no number in it can be one.
     if (options_.left && first_->left.empty() && !first_->failed())
       for (const SizeIssue& issue : first_->issues) start.accepted.insert(issue.text);
-    for (auto& [literal, values] : differing_) start.repairs.emplace(literal, solved(literal, values));
-    if (!differing_.empty()) evaluate(start);
+    if (!differing_.empty()) solve(start);
     complete(std::move(start));
     if (solutions_.size() == 1) try_ties();
     return std::move(solutions_);
@@ -99,16 +99,51 @@ class Search {
                     fmt::format("a capture does not say the size of the dimension '{}'", sym_.info(d.symbol).name));
   }
 
-  /// The simplest formula of a number that differs between captures.
-  sym::Expr solved(const Literal& literal, const std::vector<int64_t>& values) {
-    const std::vector<Explanation>& all = explained(values);
-    if (!all.empty()) return all.front().formula;
+  /// Replaces all numbers that differ between captures by their simplest formulas: of the dimensions, and where there
+  /// is none, of sizes that the program is known to have so far.
+  void solve(State& s) {
+    for (auto& [literal, values] : differing_)
+      if (!explained(values).empty()) s.repairs.emplace(literal, explained(values).front().formula);
+    evaluate(s);
+    while (s.repairs.size() < differing_.size()) {
+      const std::vector<sym::Expr> sizes = sizes_in(*s.outcome);
+      const size_t before = s.repairs.size();
+      for (auto& [literal, values] : differing_) {
+        std::vector<Explanation>& all = explained_[values];
+        if (all.empty()) all = explain(sym_, dimensions_, values, sizes);
+        if (!all.empty()) s.repairs.emplace(literal, all.front().formula);
+      }
+      if (s.repairs.size() == before) refuse_unsolved(s);
+      evaluate(s);
+    }
+  }
+
+  [[noreturn]] void refuse_unsolved(const State& s) const {
+    const auto& [literal, values] =
+        *std::ranges::find_if(differing_, [&](const auto& number) { return !s.repairs.contains(number.first); });
     std::string listed;
     for (int64_t v : values) listed += (listed.empty() ? "" : ", ") + std::to_string(v);
     throw Error(
         {Code::CapturesDiffer, Severity::Error,
          fmt::format("a number is {} in the captures, which no formula of the dynamic dimensions explains", listed),
          program_.locate(literal.expr->pos), "declare every dimension in which the captures differ as dynamic", ""});
+  }
+
+  /// The sizes of the tensors that the program has got to, other than plain dimensions.
+  std::vector<sym::Expr> sizes_in(const Evaluated& at) {
+    std::vector<sym::Expr> out;
+    if (!at.model.graph) return out;
+    for (const onnx::Node* node : at.model.graph->all_nodes())
+      for (const onnx::Value* value : node->outputs)
+        for (const onnx::Dim& size : value->shape) {
+          const std::vector<sym::Expr> symbols = sym::symbols(size);
+          if (size.is_symbol() || symbols.empty() || out.size() >= max_sizes ||
+              !std::all_of(symbols.begin(), symbols.end(), [&](sym::Expr s) { return ours(at, s); }))
+            continue;
+          const sym::Expr formula = sym_.rebuild(size, [&](sym::Expr s) { return ours(at, s); });
+          if (std::ranges::find(out, formula) == out.end()) out.push_back(formula);
+        }
+    return out;
   }
 
   const std::vector<Explanation>& explained(const std::vector<int64_t>& values) {
