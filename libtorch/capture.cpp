@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/passes/inliner.h>
 
 #include <algorithm>
+#include <array>
 #include <lithify/torch.hpp>
 #include <set>
 #include <sstream>
@@ -114,17 +115,19 @@ std::vector<Dimension> dimensions_of(const Leaves& inputs, const ExportOptions& 
   return out;
 }
 
-/// Sizes at which to run the model for a second and a third time, the best first; the others are for models that do not
-/// run at these. A step is as large as the strides and windows that sizes may be divided by, so that what comes out of
-/// them changes. The third sizes differ between dimensions, and leave other remainders. Last come smaller sizes, for
-/// models that have a largest one.
-std::vector<int64_t> other_sizes(int64_t size, int64_t number, bool third) {
-  const int64_t step = std::clamp<int64_t>(size, 1, 64);
+/// Sizes at which to run the model for a second and a third time, the best first. A step is as large as the strides and
+/// windows that sizes may be divided by, so that what comes out of them changes; beyond it the sizes of different
+/// dimensions are in no simple relation, and leave other remainders. The others are for models that do not run at
+/// these: multiples, and smaller sizes for those that have a largest one.
+std::vector<int64_t> other_sizes(int64_t size, size_t dimension, bool third) {
+  constexpr std::array<int64_t, 6> beyond_second = {1, 4, 2, 7, 5, 9}, beyond_third = {3, 7, 5, 11, 9, 13};
+  const int64_t step = std::clamp<int64_t>(size, 1, 64), number = static_cast<int64_t>(dimension);
   std::vector<int64_t> out;
   if (third)
-    out = {size + 2 * step + 1 + number, size + (2 + number) * step, (3 + number) * size, size - 1 - number};
+    out = {size + 2 * step + beyond_third[dimension % 6], size + (2 + number) * step, (3 + number) * size,
+           size - 1 - number};
   else
-    out = {size + step, 2 * size, size / 2, size - 1};
+    out = {size + step + beyond_second[dimension % 6], size + step, 2 * size, size / 2, size - 1};
   out.erase(std::remove_if(out.begin(), out.end(), [&](int64_t s) { return s < 1 || s == size; }), out.end());
   return out;
 }
@@ -391,7 +394,7 @@ class Tracer {
     for (auto& [path, tensor] : traced_.forward(inputs)) {
       results.emplace_back(std::move(tensor));
       const bool unnamed = path.empty() || std::isdigit(static_cast<unsigned char>(path[0]));
-      outputs.push_back(unnamed ? below("output", path) : path);
+      outputs.push_back(path.empty() ? "output" : unnamed ? "output_" + path : path);
     }
     if (results.empty()) throw std::invalid_argument("it returns no tensor");
     return {c10::ivalue::Tuple::create(std::move(results))};
@@ -444,7 +447,7 @@ class Captures {
     std::vector<Sizes> candidates;
     last_ = sample_;
     for (size_t d = 0; d < sample_.size(); ++d) {
-      Sizes& sizes = candidates.emplace_back(other_sizes(sample_[d], static_cast<int64_t>(d), third));
+      Sizes& sizes = candidates.emplace_back(other_sizes(sample_[d], d, third));
       if (!before.empty()) sizes.erase(std::remove(sizes.begin(), sizes.end(), before[d]), sizes.end());
       if (!sizes.empty()) last_[d] = sizes.front();
     }
