@@ -50,6 +50,8 @@ test-all: test test-tsan  ## what takes too long for every day as well
 	$(PYTHON) -m pytest -q -n $(JOBS) $(HOSTILE)
 	$(PYTHON) -m pytest -q -n $(JOBS) --every tests/test_cases.py tests/python
 	$(PYTHON) -m pytest -q -n $(JOBS) --opsets all tests/test_cases.py
+	scripts/setup libtorch
+	LIBTORCH=/usr LIBTORCH_STANDARD=17 $(PYTHON) -m pytest -q tests/test_install.py -k libtorch
 
 package: build  ## the Debian package and the tarball, in build/
 	cpack --config build/CPackConfig.cmake -B build

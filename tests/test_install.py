@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.cases import ROOT
-from tests.driver import LITHIFY
+from tests.driver import LITHIFY, Session, compare
 
 BUILD = LITHIFY.parent
 DATA = ROOT / "tests" / "data"
@@ -21,8 +23,13 @@ SPEC = json.loads((DATA / "files.json").read_text())["linear"][0]
 pytestmark = pytest.mark.skipif(BUILD != ROOT / "build", reason="needs the build that is installed")
 
 
-def run(*command: str | Path, **environment: str) -> str:
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=os.environ | environment, timeout=600)
+# Where LibTorch is, and the C++ that it needs: that of the wheel, or another one.
+LIBTORCH = os.environ.get("LIBTORCH", torch.utils.cmake_prefix_path)
+LIBTORCH_STANDARD = os.environ.get("LIBTORCH_STANDARD", "20")
+
+
+def run(*command: str | Path, at: Path | None = None) -> str:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=at, timeout=900)
     assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
     return done.stdout
 
@@ -34,8 +41,8 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-def build(source: Path, prefix: Path, to: Path) -> Path:
-    run("cmake", "-S", source, "-B", to, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
+def build(source: Path, prefix: str | Path, to: Path, *options: str) -> Path:
+    run("cmake", "-S", source, "-B", to, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", *options)
     run("cmake", "--build", to, "-j", "2")
     return to
 
@@ -73,6 +80,34 @@ def test_examples_of_c(prefix: Path, tmp_path: Path) -> None:
     told = run(sys.executable, script, library, DATA / "linear.pt", tmp_path / "ctypes.onnx", SPEC)
     assert [v["shape"] for v in json.loads(told)["outputs"]] == [["B", "3"]]
     assert (tmp_path / "c.onnx").read_bytes() == (tmp_path / "ctypes.onnx").read_bytes()
+
+
+def test_examples_of_libtorch(prefix: Path, tmp_path: Path) -> None:
+    """Each exports a model and saves what the model gives at three other sizes of every dynamic axis."""
+    standard = f"-DCMAKE_CXX_STANDARD={LIBTORCH_STANDARD}"
+    built = build(ROOT / "examples" / "cpp", f"{prefix};{LIBTORCH}", tmp_path / "build", standard)
+    told = {
+        "mlp": "y: float32[batch, 10]\n",
+        "cnn": "batch: proven for every size, 1 number repaired\n",
+        "lstm": "tags: float32[batch, length, 5]\nlast: float32[batch, 24]\n",
+        "transformer": "output: float32[batch, to, 30]\n",
+        "load": "input: float32[batch, 4] -> y: float32[batch, 3]\n",
+    }
+    for name, expected in told.items():
+        arguments = [DATA / "linear.pt"] if name == "load" else []
+        assert expected in run(built / name, *arguments, at=tmp_path)
+        session = Session(tmp_path / f"{name}.onnx")
+        for saved in (tmp_path / f"{name}.{i}.pt" for i in range(3)):
+            inputs, outputs = torch.load(saved, weights_only=False)
+            compare(session.run(*inputs), outputs, outputs=session.outputs)
+
+
+def test_documentation_of_libtorch() -> None:
+    """What docs/cpp.md shows is in the examples."""
+    shown = re.findall(r"```(?:cmake|cpp)\n(.*?)```", (ROOT / "docs" / "cpp.md").read_text(), re.DOTALL)
+    sources = [(ROOT / "examples" / "cpp" / name).read_text() for name in ("CMakeLists.txt", "mlp.cpp")]
+    assert len(shown) == 4
+    assert all(any(block in source for source in sources) for block in shown)
 
 
 def test_packages(tmp_path: Path) -> None:
