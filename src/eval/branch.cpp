@@ -71,7 +71,7 @@ void lay_out_common(onnx::Builder& b, const Difference& d) {
   if (!first || !second || (*first)->head || (*second)->head) return;
   const std::vector<Value>&x = (*first)->items, &y = (*second)->items;
   for (size_t i = 0; i < std::min(x.size(), y.size()) && x[i].is_tensor() && y[i].is_tensor(); ++i)
-    if (x[i].tensor() == y[i].tensor() && !is_complex(x[i].tensor()->dtype())) b.unsqueeze(carried(b, x[i]), {0});
+    if (x[i].tensor() == y[i].tensor() && !is_complex(x[i].tensor()->dtype())) carried(b, Value::list({x[i]}));
 }
 
 }  // namespace

@@ -9,13 +9,22 @@
 namespace lithify::eval {
 namespace {
 
+/// An element as a row. One that was chosen from the first axis of a tensor by a number is a row there.
+onnx::Value* as_row(onnx::Builder& b, onnx::Value* v) {
+  const onnx::Node* node = v->producer;
+  if (node && node->op_type == "Gather" && node->int_attribute("axis", 0) == 0 && node->inputs[1]->rank() == 0)
+    if (const auto& at = node->inputs[1]->contents; at && at->front().is_constant())
+      return b.op("Gather", {node->inputs[0], b.ints({*at->front().constant()})}, {{"axis", int64_t{0}}});
+  return b.unsqueeze(v, {0});
+}
+
 onnx::Value* stacked(onnx::Builder& b, const List& list) {
   onnx::Inputs parts;
   if (list.head) parts.push_back(list.head);
   for (const Value& item : list.items)
     if (item.is_tensor() && is_complex(item.tensor()->dtype()))
       throw Error(Code::UnsupportedControlFlow, "a list of complex tensors has a length known only at run time");
-  for (const Value& item : list.items) parts.push_back(b.unsqueeze(carried(b, item), {0}));
+  for (const Value& item : list.items) parts.push_back(as_row(b, carried(b, item)));
   if (parts.empty()) return nullptr;
   for (const onnx::Value* part : parts)
     if (part->dtype != parts[0]->dtype || part->rank() != parts[0]->rank() ||

@@ -31,11 +31,14 @@ void set_rows(List& list, onnx::Value* all, bool numbers) {
   list.numbers = numbers;
 }
 
-/// The place of an element that Python calls `at`.
-Dim counted_from_start(onnx::Builder& b, const onnx::Value* all, Dim at) {
-  const Dim n = all->shape[0];
-  if (at.is_constant()) return *at.constant() < 0 ? b.sym.add(n, at) : at;
-  return at.lower().value_or(-1) >= 0 ? at : b.sym.mod(at, n);
+/// A place in a list as ONNX takes it: only what is not known to be counted from the end has to be from the start.
+Dim place(onnx::Builder& b, const onnx::Value* all, const Value& index) {
+  const Dim at = index.integer();
+  return at.is_constant() || at.lower().value_or(-1) >= 0 ? at : b.sym.mod(at, all->shape[0]);
+}
+
+Dim next_place(onnx::Builder& b, const onnx::Value* all, Dim at) {
+  return at.is(-1) ? all->shape[0] : b.sym.add(at, b.dim(1));
 }
 
 /// The rows in front of one place, one more, and those from another place on.
@@ -86,19 +89,19 @@ Value Evaluator::apply_to_open(std::string_view name, const std::vector<Value>& 
     return self;
   } else if (name == "aten::__getitem__") {
     onnx::Value* all = rows(b, self);
-    return element(b, contents(self), b.select(all, 0, counted_from_start(b, all, positional[1].integer())));
+    return element(b, contents(self), b.select(all, 0, place(b, all, positional[1])));
   } else if (name == "aten::_set_item" || name == "aten::insert") {
     onnx::Value* all = rows(b, self);
-    const Dim at = counted_from_start(b, all, positional[1].integer());
-    const Dim next = name == "aten::insert" ? at : b.sym.add(at, b.dim(1));
+    const Dim at = place(b, all, positional[1]);
+    const Dim next = name == "aten::insert" ? at : next_place(b, all, at);
     set_rows(contents(self), spliced(b, all, at, carried(b, positional[2]), next), has_numbers(contents(self)));
     return self;
   } else if (name == "aten::pop" || name == "aten::Delete") {
     onnx::Value* all = rows(b, self);
     const Value given = argument(1, "idx");
-    const Dim at = counted_from_start(b, all, given.is_none() ? b.dim(-1) : given.integer());
+    const Dim at = place(b, all, given.is_none() ? Value(b.dim(-1)) : given);
     Value gone = element(b, contents(self), b.select(all, 0, at));
-    set_rows(contents(self), spliced(b, all, at, nullptr, b.sym.add(at, b.dim(1))), has_numbers(contents(self)));
+    set_rows(contents(self), spliced(b, all, at, nullptr, next_place(b, all, at)), has_numbers(contents(self)));
     return gone;
   } else if (!open) {
     throw refused();
