@@ -88,7 +88,10 @@ class Explainer {
     const int64_t size = sizes[0], value = values_[0];
     moved(e);
     if (values_.size() == 1) {
-      if (value > 0 && size > value) add(sym_.floor_div(e, sym_.constant(size / value)));
+      const int64_t by = value > 0 ? size / value : 0;
+      // A divisor may just as well be a dimension; and any size divided by itself is 1, which tells little.
+      if (size > value && (value == 1 ? by <= largest_patch : value > 1 && !is_size(by)))
+        add(sym_.floor_div(e, sym_.constant(by)));
       return;
     }
     for (int64_t by = 2; by <= largest_divisor; ++by) {
@@ -106,6 +109,10 @@ class Explainer {
       }
       break;
     }
+  }
+
+  bool is_size(int64_t divisor) const {
+    return std::ranges::any_of(dimensions_, [&](const Dimension& d) { return d.sizes[0] == divisor; });
   }
 
   std::optional<int64_t> at(sym::Expr e, size_t capture) const { return value_in(sym_, dimensions_, e, capture); }

@@ -24,8 +24,15 @@ bool holds(sym::Context& sym, const sym::Assumption& assumed, const Symbols& sym
   };
   try {
     const sym::Expr a = scaled(assumed.a), b = scaled(assumed.b);
-    return assumed.kind == sym::Assumption::Kind::Equal ? sym.equal(a, b) == true
-                                                        : sym.divide_exactly(a, b).has_value();
+    switch (assumed.kind) {
+      case sym::Assumption::Kind::Equal:
+        return sym.equal(a, b) == true;
+      case sym::Assumption::Kind::Multiple:
+        return sym.divide_exactly(a, b).has_value();
+      case sym::Assumption::Kind::AtMost:
+        return sym.less_equal(a, b) == true;
+    }
+    return false;
   } catch (const Error&) {
     return false;
   }

@@ -6,6 +6,7 @@
 
 #include "ops/elementwise.hpp"
 #include "ops/linear.hpp"
+#include "ops/repeat.hpp"
 #include "ops/slicing.hpp"
 
 namespace lithify::ops {
@@ -248,6 +249,30 @@ Value kron(Call& c) {
   return b.reshape(t == DType::Bool ? b.op("And", {blocks, within}) : b.mul(blocks, within), shape);
 }
 
+// Each group of rows, up to one of the offsets, times a matrix of its own; rows after the last are 0.
+Value grouped(Call& c, std::string_view x_name, std::string_view weights_name) {
+  Builder& b = c.onnx;
+  Ref x = c.tensor(x_name), weights = c.tensor(weights_name), offsets = c.maybe_tensor("offs");
+  if (c.schema.argument("bias") && !c.none("bias")) c.unsupported("a bias");
+  if (c.schema.argument("out_dtype") && c.maybe_dtype("out_dtype").value_or(x->dtype) != x->dtype)
+    c.unsupported("a result of another type");
+  if (x->rank() == 3 && weights->rank() == 3 && !offsets) return b.matmul(x, weights);
+  if (x->rank() != 2 || weights->rank() != 3 || !offsets) c.unsupported("groups of columns");
+  Ref ends = b.cast(offsets, DType::Int64), axis = b.ints({0}), none = b.ints({0});
+  Ref result = b.full({x->shape[0], weights->shape[2]}, b.scalar(x->dtype, 0));
+  auto one_group = [&](const std::vector<Ref>& carried) -> Step {
+    Ref group = carried[0], start = carried[1], done = carried[2], end = b.gather(ends, group, 0);
+    Ref rows = b.op("Slice", {x, start, end, axis});
+    Ref product = b.matmul(rows, b.squeeze(b.gather(weights, group, 0), {0}));
+    Ref before = b.op("Slice", {done, none, start, axis}),
+        after = b.op("Slice", {done, end, b.ints({to_the_end}), axis});
+    Ref next = b.op("Concat", {before, product, after}, {{"axis", int64_t{0}}});
+    next->shape = done->shape;
+    return {{b.add(group, b.ints({1})), end, next}, nullptr};
+  };
+  return repeat(b, b.symbolic(weights->shape[0]), {none, none, result}, one_group)[2];
+}
+
 }  // namespace
 
 onnx::Value* linear(onnx::Builder& b, onnx::Value* x, onnx::Value* weight, onnx::Value* bias) {
@@ -267,6 +292,14 @@ void register_linear(Registry& ops) {
   for (const char* schema :
        {"aten::mm(Tensor self, Tensor mat2) -> Tensor", "aten::bmm(Tensor self, Tensor mat2) -> Tensor"})
     ops.add(schema, [](Call& c) -> Value { return c.onnx.matmul(c.tensor("self"), c.tensor("mat2")); });
+  ops.add(
+      "aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) "
+      "-> Tensor",
+      [](Call& c) { return grouped(c, "self", "mat2"); }, 11);
+  // What the transformers library has in its place.
+  ops.add(
+      "transformers::grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor",
+      [](Call& c) { return grouped(c, "input", "weight"); }, 11);
   ops.add("aten::mv(Tensor self, Tensor vec) -> Tensor",
           [](Call& c) -> Value { return c.onnx.matmul(c.tensor("self"), c.tensor("vec")); });
   for (const char* schema :

@@ -150,3 +150,13 @@ case(torch.kron, x[B, 3], x[S])
 case(torch.kron, x[()], x[B, 2])
 case(torch.trace, x[3, 3])
 case(torch.trace, x[B, S])
+
+ends = torch.tensor([1, 1, 4, 6], dtype=torch.int32)
+case(lambda a, w: F.grouped_mm(a, w, offs=ends), x[6, 16], x[4, 16, 8])
+case(
+    lambda a, w, i: F.grouped_mm(a, w, offs=torch.cumsum(torch.bincount(i, minlength=4), 0).int()),
+    x[B, 16],
+    x[4, 16, 8],
+    i64(0, 4)[B],
+)
+case(lambda a, w: F.grouped_mm(a, w), x[B, 5, 16], x[B, 16, 8])

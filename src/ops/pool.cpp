@@ -176,7 +176,12 @@ std::vector<onnx::Value*> max_pool(Call& c, bool indices) {
       std::swap(begin, w.padding);
       w.ceil = false;
     }
-    std::vector<onnx::Value*> both = b.op_n("MaxPool", {x}, w.attributes(), indices ? 2 : 1);
+    onnx::Attributes attributes = w.attributes();
+    // ONNX Runtime merges a Pad into the pads of a MaxPool, which are no zeros; but not if it has auto_pad.
+    const bool unpadded = std::ranges::all_of(w.padding, [](int64_t p) { return p == 0; });
+    if (x->producer && x->producer->op_type == "Pad" && unpadded && !w.ceil)
+      attributes.push_back({"auto_pad", std::string("VALID")});
+    std::vector<onnx::Value*> both = b.op_n("MaxPool", {x}, attributes, indices ? 2 : 1);
     if (indices) both[1] = plane_indices(b, both[1], x, begin, sizes);
     return both;
   });

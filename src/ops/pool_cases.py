@@ -123,3 +123,6 @@ case(nn.AvgPool1d(3, stride=2, padding=1), i64[B, 3, S >= 2])
 case(nn.AvgPool2d(2, ceil_mode=True, padding=1, count_include_pad=False), i64[B, 3, 5, 4])
 case(nn.AvgPool2d((3, 2), stride=1, divisor_override=4), i64[B, 3, H >= 3, W >= 2])
 case(nn.AvgPool3d(2), i64[3, 4, 4, 4])
+
+# Padding of one's own is not that of the pooling.
+case(lambda a: F.max_pool2d(F.pad(a, (1, 1, 1, 1)), 3, 2), x(-2, -1)[B, 3, H >= 3, W >= 3])

@@ -86,7 +86,11 @@ Dim clamped_bound(sym::Context& sym, Dim bound, Dim size) {
   Dim zero = sym.constant(0);
   if (bound == size || bound.is(to_the_end)) return size;
   if (bound.is(std::numeric_limits<int64_t>::min())) return zero;
-  if (bound.lower().value_or(-1) >= 0) return bound.is_constant() ? sym.min(bound, size) : bound;
+  if (bound.lower().value_or(-1) >= 0) {
+    if (bound.is_constant() || sym.less(size, bound) == true) return sym.min(bound, size);
+    if (sym.less_equal(bound, size) != true) sym.assume({sym::Assumption::Kind::AtMost, bound, size});
+    return bound;
+  }
   if (bound.upper().value_or(0) < 0) return sym.max(sym.add(size, bound), zero);
   // Of unknown sign: the size is added where max(min(bound, 0), -1) is -1.
   Dim below = sym.max(sym.min(bound, zero), sym.constant(-1));

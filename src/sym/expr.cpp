@@ -163,7 +163,7 @@ std::string Expr::str() const {
 }
 
 std::string Assumption::str() const {
-  if (kind == Kind::Equal) return fmt::format("{} == {}", a.str(), b.str());
+  if (kind != Kind::Multiple) return fmt::format("{} {} {}", a.str(), kind == Kind::Equal ? "==" : "<=", b.str());
   std::string out;
   print(a, Within::Product, out);
   out += " % ";

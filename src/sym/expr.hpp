@@ -56,9 +56,9 @@ struct SymbolInfo {
   int64_t divisor = 1;                           ///< every value is a multiple of this
 };
 
-/// What an export takes to hold of sizes because it cannot be decided: a == b, or a % b == 0.
+/// What an export takes to hold of sizes because it cannot be decided: a == b, a % b == 0, or a <= b.
 struct Assumption {
-  enum class Kind : uint8_t { Equal, Multiple };
+  enum class Kind : uint8_t { Equal, Multiple, AtMost };
   Kind kind = Kind::Equal;
   Expr a, b;
   bool operator==(const Assumption&) const = default;
