@@ -6,6 +6,7 @@
 
 #include "ops/factor.hpp"
 #include "ops/register.hpp"
+#include "ops/repeat.hpp"
 
 namespace lithify::ops {
 namespace {
@@ -223,9 +224,35 @@ Value tensor_solve(Call& c) {
 
 // ---- triangles ---------------------------------------------------------------------------------------------------
 
+// The sizes of the solution X of A X = B.
+Shape solution_shape(Builder& b, Ref a, Ref x) {
+  Shape shape = b.broadcast(Shape(a->shape.begin(), a->shape.end() - 2), Shape(x->shape.begin(), x->shape.end() - 2));
+  shape.insert(shape.end(), {size_from_end(a, 1), size_from_end(x, 1)});
+  return shape;
+}
+
+// The solution by a loop over the rows: what is not yet found is 0.
+Ref substituted_in_turn(Builder& b, Ref a, Ref x, bool upper, bool unit) {
+  Dim n = size_from_end(a, 1);
+  Shape shape = solution_shape(b, a, x);
+  x = b.expand(x, shape);
+  Ref positions = b.reshape(arange(b, n), {n, b.dim(1)});
+  Ref first = b.reshape(b.symbolic(upper ? b.sym.sub(n, b.dim(1)) : b.dim(0)), {b.dim(1)});
+  auto one_row = [&](const std::vector<Ref>& carried) -> Step {
+    Ref at = carried[0], found = carried[1], coefficients = b.gather(a, at, rank_of(a) - 2);
+    Ref rest = b.sub(b.gather(x, at, rank_of(x) - 2), b.matmul(coefficients, found));
+    if (!unit) rest = b.div(rest, b.gather(coefficients, at, rank_of(a) - 1));
+    return {{b.add(at, b.ints({upper ? -1 : 1})), b.where(b.op("Equal", {positions, at}), rest, found)}, nullptr};
+  };
+  return repeat(b, b.symbolic(n), {first, b.full(shape, like(b, x, 0))}, one_row)[1];
+}
+
 // The solution X of A X = B, one row after the other.
 Ref substituted(Call& c, Ref a, Ref x, bool upper, bool unit) {
   Builder& b = c.onnx;
+  if (Dim rows = size_from_end(a, 2);
+      rows == size_from_end(a, 1) && rows.constant().value_or(most_rows + 1) > most_rows)
+    return substituted_in_turn(b, a, x, upper, unit);
   int64_t n = rows_of(c, a);
   std::vector<Ref> found;  // from the first row, or from the last
   for (int64_t i = 0; i < n; ++i) {
@@ -237,9 +264,9 @@ Ref substituted(Call& c, Ref a, Ref x, bool upper, bool unit) {
       rest = b.sub(rest, b.matmul(factors, known));
     }
     if (!unit) rest = b.div(rest, column(b, coefficients, k));
-    Shape batch = b.broadcast(Shape(a->shape.begin(), a->shape.end() - 2), Shape(x->shape.begin(), x->shape.end() - 2));
-    batch.insert(batch.end(), {b.dim(1), size_from_end(x, 1)});
-    rest = b.expand(rest, batch);
+    Shape one_row = solution_shape(b, a, x);
+    one_row.end()[-2] = b.dim(1);
+    rest = b.expand(rest, one_row);
     found.insert(upper ? found.begin() : found.end(), rest);
   }
   return n == 0 ? x : b.concat(found, rank_of(found[0]) - 2);

@@ -45,6 +45,8 @@ case(lambda m, y: torch.linalg.tensorsolve(well(m).reshape(2, 2, 4), y, dims=(2,
 for upper in (True, False):
     case(lambda m, y: torch.linalg.solve_triangular(well(m) + 4 * torch.eye(4), y, upper=upper), x[B, 4, 4], x[B, 4, S])
     case(lambda m, y: torch.linalg.solve_triangular(m, y, upper=upper, unitriangular=True), x[4, 4], x[B, 4, 2])
+    case(lambda m, y: torch.linalg.solve_triangular(0.1 * m, y, upper=upper, unitriangular=True), x[B, 40, 40], x[40, 2])
+    case(lambda m, y: torch.linalg.solve_triangular(m + 4 * torch.eye(m.size(0)), y, upper=upper), x[S, S], x[B, S, 3])
     case(lambda m, y: torch.linalg.solve_triangular(m + 4 * torch.eye(3), y, upper=upper, left=False), x[B, 3, 3], x[B, S, 3])
     case(lambda m: torch.linalg.cholesky(definite(m), upper=upper), f64[B, 3, 3])
     case(lambda m, y: torch.cholesky_solve(y, m + 4 * torch.eye(3), upper=upper), x[B, 3, 3], x[B, 3, S])
