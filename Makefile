@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
 SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 
-.PHONY: build demo test unit test-asan test-tsan test-all test-python test-models test-ops package docs bench format lint clean setup debian asan
+.PHONY: build demo test unit test-asan test-tsan test-all test-python test-models test-ops static package docs bench format lint clean setup debian asan
 
 build: setup  ## build/lithify, build/liblithify.a and .so, and the Python package in python/
 	@grep -qs LITHIFY_TORCH:BOOL=ON build/CMakeCache.txt || \
@@ -50,8 +50,16 @@ test-all: test test-tsan  ## what takes too long for every day as well
 	$(PYTHON) -m pytest -q -n $(JOBS) $(HOSTILE)
 	$(PYTHON) -m pytest -q -n $(JOBS) --every tests/test_cases.py tests/python
 	$(PYTHON) -m pytest -q -n $(JOBS) --opsets all tests/test_cases.py
+	$(MAKE) static
 	scripts/setup libtorch
 	LIBTORCH=/usr LIBTORCH_STANDARD=17 $(PYTHON) -m pytest -q tests/test_install.py -k libtorch
+
+static: setup  ## build-static/lithify, one file that needs nothing but libc
+	scripts/setup simdjson
+	cmake -S . -B build-static -G Ninja -DSIMDJSON_SOURCE=$(CURDIR)/build-static/simdjson
+	cmake --build build-static -j $(JOBS) --target lithify
+	strip build-static/lithify
+	! objdump -p build-static/lithify | grep NEEDED | grep -v -e libc.so -e libm.so -e ld-linux
 
 package: build  ## the Debian package and the tarball, in build/
 	cpack --config build/CPackConfig.cmake -B build
@@ -84,4 +92,4 @@ lint: build
 	.venv/bin/ruff format --check .
 
 clean:
-	rm -rf build build-asan build-tsan
+	rm -rf build build-asan build-tsan build-static
