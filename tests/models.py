@@ -31,7 +31,7 @@ class Model:
     axes: list[dict[int, str]]  # the dynamic axes of each input
     nodes: int | None = None  # at most so many at opset 20
     settle: bool = False  # take the batch norms' statistics from the sample
-    results: dict[int, list[torch.Tensor]] = field(default_factory=dict)  # of the runs that were asked for
+    results: dict[int, list[torch.Tensor]] = field(default_factory=dict, init=False)  # of the runs that were asked for
 
     def expected(self, run: int) -> list[torch.Tensor]:
         """What eager PyTorch gives, computed once."""

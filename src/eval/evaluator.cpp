@@ -493,10 +493,6 @@ bool on_numbers(const std::vector<Rule>& rules, const std::vector<Value>& operan
          std::any_of(rules.begin(), rules.end(), [](const Rule& r) { return r.schema.overload == "number"; });
 }
 
-}  // namespace
-
-namespace {
-
 /// Whether an element of a list is changed, and the run decides which one.
 bool changes_element_at_run_time(std::string_view name, const std::vector<Value>& positional) {
   return (name == "aten::_set_item" || name == "aten::pop" || name == "aten::insert" || name == "aten::Delete") &&

@@ -254,6 +254,8 @@ Ref substituted(Call& c, Ref a, Ref x, bool upper, bool unit) {
       rows == size_from_end(a, 1) && rows.constant().value_or(most_rows + 1) > most_rows)
     return substituted_in_turn(b, a, x, upper, unit);
   int64_t n = rows_of(c, a);
+  Shape one_row = solution_shape(b, a, x);
+  one_row.end()[-2] = b.dim(1);
   std::vector<Ref> found;  // from the first row, or from the last
   for (int64_t i = 0; i < n; ++i) {
     int64_t k = upper ? n - 1 - i : i;
@@ -264,10 +266,7 @@ Ref substituted(Call& c, Ref a, Ref x, bool upper, bool unit) {
       rest = b.sub(rest, b.matmul(factors, known));
     }
     if (!unit) rest = b.div(rest, column(b, coefficients, k));
-    Shape one_row = solution_shape(b, a, x);
-    one_row.end()[-2] = b.dim(1);
-    rest = b.expand(rest, one_row);
-    found.insert(upper ? found.begin() : found.end(), rest);
+    found.insert(upper ? found.begin() : found.end(), b.expand(rest, one_row));
   }
   return n == 0 ? x : b.concat(found, rank_of(found[0]) - 2);
 }
