@@ -118,7 +118,7 @@ def _torch_export(kind: str, made: Model, opset: int, out: Path) -> float:
         options |= {"dynamo": True, "dynamic_shapes": _open_axes(made), "verbose": False}
     else:
         options |= {"dynamo": False, "dynamic_axes": made.dynamic}
-    with torch.no_grad(), contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr):
         start = time.perf_counter()
         torch.onnx.export(made.module, made.runs[0], str(out), **options)
         return time.perf_counter() - start

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import itertools
 import logging
 import traceback
 import warnings
@@ -47,7 +48,14 @@ def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments
     with warnings.catch_warnings(), torch.no_grad(), watch:
         warnings.simplefilter("ignore")
         try:
-            traced = torch.jit.trace(adapter, tuple(arguments.tensors), check_trace=False, strict=False)
+            recorded = torch.jit.trace_module(
+                adapter,
+                {"forward": tuple(arguments.tensors)},
+                check_trace=False,
+                strict=False,
+                _module_class=_Recorded,
+                _compilation_unit=torch._C.CompilationUnit(),
+            )
         except ExportError:
             raise
         except Exception as error:
@@ -55,7 +63,7 @@ def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments
     if not outputs:
         raise ExportError("the model returns no tensor")
     weights, keep = live_weights(root) if root is not None else ({}, [])
-    return Capture("trace", _saved_without_weights(traced, weights), weights, outputs, watch.data, watch.sizes, keep)
+    return Capture("trace", _saved(recorded._c, recorded.tensors, weights), weights, outputs, watch.data, watch.sizes, keep)
 
 
 def export(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, axes: Sequence[dict[int, str]]) -> Capture:
@@ -90,10 +98,10 @@ def exported(program: torch.export.ExportedProgram) -> Capture:
     return Capture("export", buffer.getvalue(), weights, keep=kept)
 
 
-def script(module: torch.jit.ScriptModule, kind: str = "script") -> Capture:
+def script(module: torch.jit.ScriptModule) -> Capture:
     """The file of a ScriptModule. Its weights are out of it only while it is saved."""
     weights, keep = live_weights(module)
-    return Capture(kind, _saved_without_weights(module, weights), weights, keep=keep)
+    return Capture("script", _saved(module._c, list(_tensors_of(module, "")), weights), weights, keep=keep)
 
 
 def live_weights(module: nn.Module) -> tuple[dict[str, Live], list[torch.Tensor]]:
@@ -273,22 +281,51 @@ def _output_names(paths: list[str]) -> list[str]:
     return unique([name.replace("past_key_values.", "present.", 1) for name in named])
 
 
-def _saved_without_weights(module: torch.jit.ScriptModule, weights: dict[str, Live]) -> bytes:
+Owned = tuple[str, Any, str, torch.Tensor]  # the whole name; the module of TorchScript that has the tensor, and its name there
+
+
+class _Recorded:
+    """The module of TorchScript that a trace is recorded into: a tree like the live one, with its tensors and no more. What
+    torch.jit.trace makes by itself has all that compiled code could ask of a module, and takes longer than the trace."""
+
+    def __init__(self, module: nn.Module, _compilation_unit: Any) -> None:
+        self.tensors: list[Owned] = []
+        self._names = (f"__torch__.Module{n}" for n in itertools.count())  # of one file: a file for each takes longer to save
+        self._c = self._made(module, "", _compilation_unit)
+
+    def _made(self, module: nn.Module, prefix: str, unit: Any) -> Any:
+        made = torch._C.ScriptModule(next(self._names), unit, False)
+        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+            if tensor is not None:
+                made._register_attribute(name, torch._C.TensorType.get(), tensor)
+                self.tensors.append((prefix + name, made, name, tensor))
+        for name, value in module.__dict__.items():
+            if isinstance(value, torch.ScriptObject):
+                made._register_attribute(name, value._type(), value)
+        for name, child in module._modules.items():
+            path = f"{prefix}{name}."
+            if isinstance(child, torch.jit.ScriptModule):
+                made._register_attribute(name, child._c._type(), child._c)
+                self.tensors += _tensors_of(child, path)
+            elif child is not None:
+                part = self._made(child, path, unit)
+                made._register_attribute(name, part._type(), part)
+        return made
+
+
+def _tensors_of(module: torch.jit.ScriptModule, prefix: str) -> Iterator[Owned]:
+    for path, part in module.named_modules(remove_duplicate=False):
+        for name, tensor in (*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)):
+            yield prefix + (f"{path}.{name}" if path else name), part._c, name, tensor
+
+
+def _saved(module: Any, tensors: Sequence[Owned], weights: dict[str, Live]) -> bytes:
     """The bytes of torch.jit.save with empty tensors for all weights in the table."""
-    replaced: list[tuple[Any, str, torch.Tensor]] = []
+    replaced = [(owner, name, tensor) for path, owner, name, tensor in tensors if path in weights]
     try:
-        for path, part in module.named_modules(remove_duplicate=False):
-            own = (*part.named_parameters(recurse=False), *part.named_buffers(recurse=False))
-            for name, tensor in own:
-                if (f"{path}.{name}" if path else name) in weights:
-                    replaced.append((part._c, name, tensor))
         for owner, name, tensor in replaced:
             owner.setattr(name, _empty(tensor))
-        buffer = io.BytesIO()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.jit.save(module, buffer)
-        return buffer.getvalue()
+        return module.save_to_buffer()
     finally:
         for owner, name, tensor in replaced:
             owner.setattr(name, tensor)
