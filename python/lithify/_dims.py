@@ -9,7 +9,7 @@ import torch
 
 from lithify._errors import ExportError
 from lithify._signature import Arguments
-from lithify._structure import _children
+from lithify._structure import NUMBERS, _children
 
 Axes = dict[str, dict[int, str]]
 
@@ -65,7 +65,7 @@ def _match(value: Any, shape: Any, counter: Any, described: dict[int, Any]) -> N
     if isinstance(value, torch.Tensor):
         described[next(counter)] = shape
         return
-    if isinstance(value, bool | int | float):
+    if isinstance(value, NUMBERS):
         next(counter)
         return
     found = _children(value, "")

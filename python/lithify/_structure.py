@@ -16,6 +16,7 @@ import torch
 from torch.utils import _pytree
 
 Leaves = list[tuple[str, torch.Tensor]]
+NUMBERS = (bool, int, float, torch.SymInt, torch.SymFloat)  # the last two in programs of torch.export
 Rebuild = Callable[[Iterator[torch.Tensor]], Any]  # takes its tensors from the iterator, in the order in which they were found
 
 
@@ -24,7 +25,7 @@ def flatten(value: Any, name: str, leaves: Leaves) -> Rebuild:
     if isinstance(value, torch.Tensor):
         leaves.append((name, value))
         return next
-    if isinstance(value, bool | int | float):
+    if isinstance(value, NUMBERS):
         leaves.append((name, _number(value)))
         return next
     found = _children(value, name)
@@ -54,8 +55,10 @@ def unique(names: list[str]) -> list[str]:
     return out
 
 
-def _number(value: bool | int | float) -> torch.Tensor:
-    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
+def _number(value: Any) -> torch.Tensor:
+    if isinstance(value, bool):
+        return torch.tensor(value)
+    return torch.scalar_tensor(value, dtype=torch.float64 if isinstance(value, float | torch.SymFloat) else torch.int64)
 
 
 Children = tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]

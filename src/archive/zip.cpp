@@ -337,6 +337,17 @@ std::optional<Record> Archive::read_if_present(std::string_view name) const {
   return read(name);
 }
 
+namespace {
+
+constexpr uint64_t worth_a_thread = 1 << 20;  // bytes
+
+uint64_t stored_size(std::span<const Archive::Entry> entries) {
+  return std::transform_reduce(entries.begin(), entries.end(), uint64_t{0}, std::plus{},
+                               [](const Archive::Entry& e) { return e.stored_size; });
+}
+
+}  // namespace
+
 void Archive::verify(std::span<const Entry> entries, unsigned threads) const {
   // The largest first, so that the threads finish together.
   std::vector<const Entry*> order;
@@ -356,10 +367,8 @@ void Archive::verify(std::span<const Entry> entries, unsigned threads) const {
     }
   };
   {
-    const uint64_t total = std::transform_reduce(entries.begin(), entries.end(), uint64_t{0}, std::plus{},
-                                                 [](const Entry& e) { return e.stored_size; });
-    constexpr uint64_t worth_a_thread = 1 << 20;
-    const auto wanted = std::min<uint64_t>(threads, std::min<uint64_t>(total / worth_a_thread, order.size()));
+    const uint64_t worth = stored_size(entries) / worth_a_thread;
+    const auto wanted = std::min<uint64_t>(threads, std::min<uint64_t>(worth, order.size()));
     std::vector<std::jthread> others;
     try {
       for (uint64_t i = 1; i < wanted; ++i) others.emplace_back(work);
@@ -369,6 +378,12 @@ void Archive::verify(std::span<const Entry> entries, unsigned threads) const {
     work();
   }
   if (failure) std::rethrow_exception(failure);
+}
+
+std::future<void> Archive::verify_meanwhile(std::span<const Entry> entries) const {
+  const bool alone = stored_size(entries) >= worth_a_thread;
+  return std::async(alone ? std::launch::async | std::launch::deferred : std::launch::deferred,
+                    [archive = *this, entries] { archive.verify(entries); });
 }
 
 }  // namespace lithify::archive

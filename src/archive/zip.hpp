@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,6 +63,8 @@ class Archive {
 
   /// Checks the stored records among `entries` on up to `threads` threads. A record is never checked twice.
   void verify(std::span<const Entry> entries, unsigned threads = 2) const;
+  /// The same while the caller goes on, or once the result is asked for where there is too little for a thread.
+  std::future<void> verify_meanwhile(std::span<const Entry> entries) const;
 
  private:
   struct Impl;

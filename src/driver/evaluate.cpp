@@ -25,7 +25,7 @@ void collect_outputs(onnx::Builder& b, const eval::Value& v, const std::string& 
   } else if (v.is_int()) {
     out.emplace_back(name, b.symbolic(v.integer()));
   } else if (auto* d = v.get_if<double>()) {
-    out.emplace_back(name, b.scalar(DType::Float, *d));
+    out.emplace_back(name, b.scalar(DType::Double, *d));
   } else if (auto* flag = v.get_if<bool>()) {
     out.emplace_back(name, b.scalar_int(DType::Bool, *flag));
   } else if (auto* t = v.get_if<eval::Tuple>(); t && t->named) {

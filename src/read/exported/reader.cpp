@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <future>
 #include <limits>
 
 #include "base/diagnostic.hpp"
@@ -298,7 +297,7 @@ std::unique_ptr<Program> read_exported(const Archive& archive, const LiveTensors
   refuse_big_endian(archive);
   ExportedArchive opened = open_exported(archive, live);
   // Checksums of weights cost as much as all the rest: they are compared meanwhile.
-  std::future<void> checksums = std::async([&archive] { archive.verify(archive.entries()); });
+  std::future<void> checksums = archive.verify_meanwhile(archive.entries());
   std::unique_ptr<Program> program;
   {
     const JsonDocument document(opened.program.text(), opened.program_name);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <future>
 
 #include "archive/pickle.hpp"
 #include "base/diagnostic.hpp"
@@ -94,15 +93,14 @@ std::unique_ptr<Program> read_torchscript(const Archive& archive, const LiveTens
   program->file_version = read_version(archive);
   refuse_big_endian(archive);
   // Checksums of weights cost as much as all the rest: they are compared meanwhile.
-  std::future<void> checksums = std::async([&archive] {
-    archive.verify(archive.entries_under("data/"));
-    archive.verify(archive.entries_under("constants/"));
-  });
+  std::future<void> weights = archive.verify_meanwhile(archive.entries_under("data/"));
+  std::future<void> constants = archive.verify_meanwhile(archive.entries_under("constants/"));
   parse_code(archive, *program);
   program->root = read_root(archive, *program, live);
   program->constants = read_constants(archive, *program);
   program->samples = read_samples(archive, *program);
-  checksums.get();
+  weights.get();
+  constants.get();
   return program;
 }
 
