@@ -324,8 +324,10 @@ std::vector<SupportedOperator> supported_operators() {
     SupportedOperator& op = out.emplace_back();
     op.name = name;
     op.since = std::max(std::ranges::min(overloads, {}, &eval::Rule::since).since, lowest_opset);
+    // Rules of one schema may be for different operands.
     for (const eval::Rule& rule : overloads)
-      if (!rule.derived) op.schemas.push_back(rule.schema.text);
+      if (!rule.derived && std::ranges::find(op.schemas, rule.schema.text) == op.schemas.end())
+        op.schemas.push_back(rule.schema.text);
   }
   return out;
 }

@@ -62,6 +62,9 @@ onnx::Value* carried(onnx::Builder& b, const Value& v) {
   if (auto* d = v.get_if<double>()) return b.scalar(DType::Double, *d);
   if (auto* flag = v.get_if<bool>()) return b.scalar_int(DType::Bool, *flag);
   if (auto* l = v.get_if<std::shared_ptr<List>>()) return stacked(b, **l);
+  if (v.is_quantized())
+    throw Error(Code::UnsupportedControlFlow,
+                "a quantized tensor is an element of a list whose length is known only at run time");
   return nullptr;
 }
 

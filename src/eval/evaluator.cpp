@@ -62,6 +62,8 @@ const Value& usable(const Value& v) {
 
 std::string describe(const Value& v) {
   if (v.is_tensor()) return fmt::format("{}{}", name_of(v.tensor()->dtype()), onnx::print_shape(v.tensor()->shape()));
+  if (auto* q = v.get_if<Quantized>())
+    return fmt::format("{}{}", name_of(q->dtype()), onnx::print_shape(q->integers->shape()));
   return v.kind_name();
 }
 
@@ -91,6 +93,13 @@ void Evaluator::name_weights(const program::Data& data, const std::string& path,
   if (data.object && seen.insert(data.object.get()).second) {
     paths_.try_emplace(data.object.get(), path);
     for (auto& [name, value] : data.object->attributes) name_weights(value, below(name), seen);
+    if (data.object->state) name_weights(*data.object->state, path, seen);
+  }
+  if (data.kind == program::Data::Kind::Quantized) {
+    const char* parts[] = {"", "scale", "zero_point"};
+    for (size_t i = 0; i < std::size(parts); ++i)
+      name_weights(data.container->items.at(i), i == 0 ? path : below(parts[i]), seen);
+    return;
   }
   if (data.container && seen.insert(data.container.get()).second)
     for (size_t i = 0; i < data.container->items.size(); ++i)
@@ -153,6 +162,18 @@ Value Evaluator::from_data(const program::Data& data) {
           name = type->constants[i].first;
       return Enum{type, name, std::make_shared<Value>(value)};
     }
+    case K::Quantized:
+      return shared(data.container.get(), [&]() -> Value {
+        const std::vector<program::Data>& items = data.container->items;
+        const bool channels = items.at(3).kind == K::Int;
+        auto numbers = [&](const program::Data& d) { return from_data(d).tensor()->read(builder_); };
+        return Quantized{
+            from_data(items[0]).tensor(),
+            channels ? builder_.cast(numbers(items[1]), DType::Double) : builder_.scalar(DType::Double, items[1].real),
+            channels ? builder_.cast(numbers(items[2]), DType::Int64)
+                     : builder_.scalar_int(DType::Int64, items[2].integer),
+            channels ? std::optional(items[3].integer) : std::nullopt};
+      });
   }
   return None{};
 }
@@ -184,6 +205,11 @@ Value Evaluator::constant(int64_t index) {
   if (found == constants_.end())
     found = constants_.emplace(index, from_data(program_.constants[static_cast<size_t>(index)])).first;
   const Value& v = found->second;
+  if (const auto* q = v.get_if<Quantized>()) {
+    Quantized own = *q;
+    own.integers = std::make_shared<Tensor>(q->integers->read(builder_));
+    return own;
+  }
   if (!v.is_tensor()) return v;
   // Every use is a tensor of its own: the program may write to it.
   auto tensor = std::make_shared<Tensor>(v.tensor()->read(builder_));
@@ -474,15 +500,17 @@ bool is_complex_number(const Value& v) {
   return v.is<std::complex<double>>() || (v.is_tensor() && is_complex(v.tensor()->dtype()));
 }
 
-// Whether one of the tensors and numbers that an operator computes with is complex.
-bool has_complex_operand(const Schema& schema, const std::vector<Value>& arguments) {
+bool is_quantized(const Value& v) { return v.is_quantized(); }
+
+// Whether one of the tensors and numbers that an operator computes with is of a kind.
+bool has_operand(const Schema& schema, const std::vector<Value>& arguments, bool (*is_such)(const Value&)) {
   using K = SchemaArgument::Kind;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Value& v = arguments[i];
     if (schema.arguments[i].kind != K::Tensor && schema.arguments[i].kind != K::Scalar) continue;
-    if (is_complex_number(v)) return true;
+    if (is_such(v)) return true;
     if (!v.is_list() && !v.is<Tuple>()) continue;
-    if (std::any_of(v.items().begin(), v.items().end(), is_complex_number)) return true;
+    if (std::any_of(v.items().begin(), v.items().end(), is_such)) return true;
   }
   return false;
 }
@@ -523,24 +551,34 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
                   std::any_of(keywords.begin(), keywords.end(), [](auto& k) { return has_poison(k.second); });
   if (poisoned) return Poison{};
   int needed = 0;
-  bool refused_complex = false;
+  bool refused_complex = false, refused_quantized = false;
   for (bool convert : {false, true}) {
     for (const Rule& rule : rules) {
       if (dot != std::string_view::npos && rule.schema.overload != overload) continue;
       std::optional<std::vector<Value>> bound =
           bind_arguments(builder_.sym, rule.schema, positional, keywords, convert);
       if (!bound) continue;
-      if (has_complex_operand(rule.schema, *bound) ? rule.complex == Rule::Complex::No
-                                                   : rule.complex == Rule::Complex::Only) {
+      if (has_operand(rule.schema, *bound, is_complex_number) ? rule.complex == Rule::Complex::No
+                                                              : rule.complex == Rule::Complex::Only) {
         refused_complex = refused_complex || rule.complex == Rule::Complex::No;
+        continue;
+      }
+      const bool quantized = has_operand(rule.schema, *bound, is_quantized);
+      if (quantized ? rule.quantized == Rule::Quantized::No : rule.quantized == Rule::Quantized::Only) {
+        refused_quantized = refused_quantized || quantized;
         continue;
       }
       if (rule.since > builder_.opset()) {
         needed = needed ? std::min(needed, rule.since) : rule.since;
         continue;
       }
-      Call call(*this, builder_, rule.schema, std::move(*bound));
-      Value result = rule.run(call);
+      Value result;
+      if (quantized && rule.quantized != Rule::Quantized::Only) {
+        result = run_on_quantized(rule, std::move(*bound));
+      } else {
+        Call call(*this, builder_, rule.schema, std::move(*bound));
+        result = rule.run(call);
+      }
       check_length(result);
       if (!positional.empty()) check_length(positional[0]);
       if (result.is_tensor() && keywords.empty() && on_numbers(rules, positional)) result.tensor()->is_number = true;
@@ -560,6 +598,13 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
                  fmt::format("{} of complex numbers is not supported", base),
                  {},
                  "compute with the real and imaginary parts (torch.view_as_real)",
+                 std::string(base)});
+  if (refused_quantized)
+    throw Error({Code::UnsupportedArgument,
+                 Severity::Error,
+                 fmt::format("{} of quantized tensors is not supported", base),
+                 {},
+                 "call dequantize() on them before",
                  std::string(base)});
   if (dot != std::string_view::npos && !rules.empty()) return apply(base, std::move(positional), std::move(keywords));
   std::string given;
@@ -812,7 +857,7 @@ void Evaluator::assign(const Stmt& s, Frame& frame) {
     std::tie(unpacked_value_, unpacked_names_) = outer;
     if (all.is_poison()) {
       values.assign(s.targets.size(), Poison{});
-    } else if (all.is_tensor()) {
+    } else if (all.is_tensor() || all.is_quantized()) {
       values = apply("aten::unbind", {all}).items();
     } else {
       values = all.items();
@@ -1017,7 +1062,7 @@ Value Evaluator::attribute(const Value& object, const std::string& name) {
   if (auto* o = object.get_if<std::shared_ptr<Object>>()) {
     if (Value* v = (*o)->attribute(name)) {
       // Weights and modules are read all the time, and looked at by themselves.
-      if (!v->is_tensor() && !v->is<std::shared_ptr<Object>>())
+      if (!v->is_tensor() && !v->is_quantized() && !v->is<std::shared_ptr<Object>>())
         if (std::pair key(o->get(), name); !set_at_.contains(key)) read_first_.insert(std::move(key));
       return usable(*v);
     }
@@ -1069,7 +1114,7 @@ bool Evaluator::is_instance(const Value& v, const Type& type) {
     return std::any_of(type.args.begin(), type.args.end(), [&](const Type& a) { return is_instance(v, a); });
   }
   if (t == "Any") return true;
-  if (t == "Tensor") return v.is_tensor() && !v.tensor()->is_number;
+  if (t == "Tensor") return (v.is_tensor() && !v.tensor()->is_number) || v.is_quantized();
   if (t == "int") return v.is_int();
   if (t == "float") return v.is<double>();
   if (t == "bool") return v.is<bool>();

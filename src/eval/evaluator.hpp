@@ -124,6 +124,7 @@ class Evaluator {
   Value call_closure(const Function& f);
   Value apply_to_open(std::string_view name, const std::vector<Value>& positional,
                       const std::vector<std::pair<std::string, Value>>& keywords);
+  Value run_on_quantized(const Rule& rule, std::vector<Value> arguments);
   void execute(const std::vector<program::Stmt>& body, Frame& frame);
   void execute(const program::Stmt& s, Frame& frame);
   void assign(const program::Stmt& s, Frame& frame);

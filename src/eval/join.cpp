@@ -10,6 +10,7 @@ namespace {
 /// The identity of a value that has one.
 const void* identity(const Value& v) {
   if (v.is_tensor()) return v.tensor().get();
+  if (auto* q = v.get_if<Quantized>()) return q->integers.get();
   if (auto* l = v.get_if<std::shared_ptr<List>>()) return l->get();
   if (auto* d = v.get_if<std::shared_ptr<Dict>>()) return d->get();
   if (auto* o = v.get_if<std::shared_ptr<Object>>()) return o->get();

@@ -52,8 +52,8 @@ bool is_plain(const Schema& s) { return takes_self(s) && !s.name.ends_with("_") 
 void insert(std::vector<Rule>& named, Rule rule) {
   auto same = [&](const Rule& r) {
     auto names = [](const SchemaArgument& a, const SchemaArgument& b) { return a.name == b.name; };
-    return r.derived == rule.derived && r.complex == rule.complex && r.since == rule.since &&
-           r.schema.overload == rule.schema.overload &&
+    return r.derived == rule.derived && r.complex == rule.complex && r.quantized == rule.quantized &&
+           r.since == rule.since && r.schema.overload == rule.schema.overload &&
            std::ranges::equal(r.schema.arguments, rule.schema.arguments, names);
   };
   if (!rule.derived && std::ranges::any_of(named, same))
@@ -74,14 +74,15 @@ std::string without(const std::string& name, std::string_view ending) {
 
 std::vector<Rule> Registry::parse(const std::string& name) const {
   std::vector<Rule> out;
-  for (const Declared& d : declared(name)) insert(out, {Schema::parse(d.schema), d.since, d.run, false, d.complex});
+  for (const Declared& d : declared(name))
+    insert(out, {Schema::parse(d.schema), d.since, d.run, false, d.complex, d.quantized});
   auto derive = [&](const std::string& from, bool (*applies)(const Schema&), auto&& change) {
     for (const Declared& d : declared(from)) {
       Schema schema = Schema::parse(d.schema);
       if (!is_plain(schema) || !applies(schema)) continue;
       schema.name = name;
       RuleFunction run = change(schema, d.run);
-      insert(out, {std::move(schema), d.since, std::move(run), true, d.complex});
+      insert(out, {std::move(schema), d.since, std::move(run), true, d.complex, d.quantized});
     }
   };
   derive(without(name, "_copy"), is_view, [](Schema&, const RuleFunction& plain) -> RuleFunction {
@@ -101,29 +102,45 @@ std::vector<Rule> Registry::parse(const std::string& name) const {
   return out;
 }
 
+void Registry::declare(std::string_view schema, Declared d) {
+  std::string name(schema.substr(0, schema.find_first_of(".(")));
+  d.schema = schema;
+  declared_[std::move(name)].push_back(std::move(d));
+  parsed_.clear();
+}
+
 void Registry::add(std::string_view schema, RuleFunction rule, int since) {
-  add(schema, std::move(rule), since, Rule::Complex::No);
+  declare(schema, {.since = since, .run = std::move(rule)});
 }
 
 void Registry::add_complex(std::string_view schema, RuleFunction rule) {
-  add(schema, std::move(rule), 0, Rule::Complex::Only);
+  declare(schema, {.run = std::move(rule), .complex = Rule::Complex::Only});
 }
 
-void Registry::allow_complex(std::initializer_list<std::string_view> names) {
+void Registry::add_quantized(std::string_view schema, RuleFunction rule) {
+  declare(schema, {.run = std::move(rule), .quantized = Rule::Quantized::Only});
+}
+
+std::vector<Registry::Declared*> Registry::forms(std::initializer_list<std::string_view> names) {
+  std::vector<Declared*> out;
   for (std::string_view name : names) {
     if (!declared_.contains(std::string(name)))
       throw Error(Code::Internal, fmt::format("there is no rule for {}", name));
     for (std::string_view form : {"", "_", "_copy"})
       if (auto found = declared_.find(fmt::format("{}{}", name, form)); found != declared_.end())
-        for (Declared& d : found->second)
-          if (d.complex == Rule::Complex::No) d.complex = Rule::Complex::Also;
+        for (Declared& d : found->second) out.push_back(&d);
   }
+  return out;
 }
 
-void Registry::add(std::string_view schema, RuleFunction rule, int since, Rule::Complex complex) {
-  std::string name(schema.substr(0, schema.find_first_of(".(")));
-  declared_[std::move(name)].push_back({std::string(schema), since, std::move(rule), complex});
-  parsed_.clear();
+void Registry::allow_complex(std::initializer_list<std::string_view> names) {
+  for (Declared* d : forms(names))
+    if (d->complex == Rule::Complex::No) d->complex = Rule::Complex::Also;
+}
+
+void Registry::allow_quantized(Rule::Quantized how, std::initializer_list<std::string_view> names) {
+  for (Declared* d : forms(names))
+    if (d->quantized == Rule::Quantized::No && d->complex != Rule::Complex::Only) d->quantized = how;
 }
 
 void Registry::unary(std::string_view schema, std::string_view onnx_op, Promote promote, int since) {

@@ -21,6 +21,13 @@ struct Rule {
   bool derived = false;  ///< op_, .out and op_copy forms, made from the plain rule
   /// For operands of which one is complex; a rule that says nothing of complex numbers is not asked about them.
   enum class Complex { No, Also, Only } complex = Complex::No;
+  /// For operands of which one is quantized; a rule that says nothing of them is not asked about them.
+  enum class Quantized {
+    No,
+    Only,      ///< the rule takes eval::Quantized
+    Moved,     ///< what it does to the elements, it does to the integers: the scheme stays
+    Computed,  ///< computes with the numbers that are meant, and rounds what it gives to the scheme of the first
+  } quantized = Quantized::No;
 };
 
 /// What a unary or binary operator does with types before it computes.
@@ -41,6 +48,10 @@ class Registry {
   void add_complex(std::string_view schema, RuleFunction rule);
   /// The rules that these operators have now are right for complex operands as well.
   void allow_complex(std::initializer_list<std::string_view> names);
+  /// As `add`: a rule for operands of which one is quantized, beside that for plain ones.
+  void add_quantized(std::string_view schema, RuleFunction rule);
+  /// What the rules that these operators have now are for quantized operands.
+  void allow_quantized(Rule::Quantized how, std::initializer_list<std::string_view> names);
   /// One ONNX operator on "self".
   void unary(std::string_view schema, std::string_view onnx_op, Promote promote, int since = 0);
   /// One ONNX operator on "self" and "other", promoted and broadcast.
@@ -54,13 +65,16 @@ class Registry {
 
  private:
   struct Declared {
-    std::string schema;
-    int since;
+    std::string schema = {};
+    int since = 0;
     RuleFunction run;
-    Rule::Complex complex;
+    Rule::Complex complex = Rule::Complex::No;
+    Rule::Quantized quantized = Rule::Quantized::No;
   };
   const std::vector<Declared>& declared(const std::string& name) const;
-  void add(std::string_view schema, RuleFunction rule, int since, Rule::Complex complex);
+  void declare(std::string_view schema, Declared d);
+  /// The declared rules of these operators, and of their other forms.
+  std::vector<Declared*> forms(std::initializer_list<std::string_view> names);
   std::vector<Rule> parse(const std::string& name) const;
 
   std::unordered_map<std::string, std::vector<Declared>> declared_;  ///< by name, in order of registration

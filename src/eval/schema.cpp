@@ -149,7 +149,7 @@ bool fits_item(const Value& v, SchemaArgument::Kind kind, bool convert) {
     case K::Any:
       return true;
     case K::Tensor:
-      return v.is_tensor() || (convert && v.is_number());
+      return v.is_tensor() || v.is_quantized() || (convert && v.is_number());
     case K::Int:
       return v.is_int() || (convert && (v.is<bool>() || zero_d));
     case K::Float:

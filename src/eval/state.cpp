@@ -13,6 +13,8 @@ class Reach {
   void visit(const Value& v) {
     if (v.is_tensor()) {
       visit(v.tensor());
+    } else if (auto* q = v.get_if<Quantized>()) {
+      visit(q->integers);
     } else if (auto* l = v.get_if<std::shared_ptr<List>>()) {
       if (!seen_.insert(l->get()).second) return;
       out_.lists.push_back({*l, **l});

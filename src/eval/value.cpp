@@ -114,9 +114,9 @@ std::vector<Value>& Value::list_items() const {
 }
 
 std::string Value::kind_name() const {
-  static constexpr const char* names[] = {"None",   "bool",     "int",           "float",  "complex",  "str",
-                                          "Device", "Tensor",   "List",          "Tuple",  "Dict",     "object",
-                                          "enum",   "function", "uninitialized", "poison", "undecided"};
+  static constexpr const char* names[] = {
+      "None", "bool",  "int",  "float",  "complex", "str",      "Device",        "Tensor", "quantized tensor",
+      "List", "Tuple", "Dict", "object", "enum",    "function", "uninitialized", "poison", "undecided"};
   return names[data_.index()];
 }
 
@@ -211,6 +211,7 @@ std::optional<bool> equal(sym::Context& sym, const Value& a, const Value& b) {
   if (auto* e = a.get_if<Enum>()) return e->type == b.get_if<Enum>()->type && e->name == b.get_if<Enum>()->name;
   if (a.is_list() || a.is<Tuple>()) return equal_items(sym, a.items(), b.items());
   if (a.is_tensor()) return a.tensor() == b.tensor();
+  if (auto* q = a.get_if<Quantized>()) return q->integers == b.get_if<Quantized>()->integers;
   if (auto* o = a.get_if<std::shared_ptr<Object>>()) return *o == *b.get_if<std::shared_ptr<Object>>();
   if (auto* d = a.get_if<std::shared_ptr<Dict>>()) {
     auto &x = (*d)->items, &y = (*b.get_if<std::shared_ptr<Dict>>())->items;

@@ -94,6 +94,17 @@ struct Tensor::State {
   bool same_memory(const State& other) const { return tensor.cell_ == other.tensor.cell_; }
 };
 
+/// A quantized tensor: small integers that stand for (integer - zero_point) * scale. It is no tensor to anything that
+/// does not say what it makes of one (Rule::Quantized).
+struct Quantized {
+  TensorPtr integers;       ///< uint8 or int8
+  onnx::Value* scale;       ///< float64, 0-d; or one for each position of `axis`
+  onnx::Value* zero_point;  ///< int64, of the same shape
+  std::optional<int64_t> axis;
+
+  DType dtype() const { return integers->dtype() == DType::UInt8 ? DType::QUInt8 : DType::QInt8; }
+};
+
 struct None {
   bool operator==(const None&) const = default;
 };
@@ -130,8 +141,8 @@ struct Function {
 class Value {
  public:
   using Data = std::variant<None, bool, sym::Expr, double, std::complex<double>, std::string, Device, TensorPtr,
-                            std::shared_ptr<List>, Tuple, std::shared_ptr<Dict>, std::shared_ptr<Object>, Enum,
-                            Function, Uninitialized, Poison, Undecided>;
+                            Quantized, std::shared_ptr<List>, Tuple, std::shared_ptr<Dict>, std::shared_ptr<Object>,
+                            Enum, Function, Uninitialized, Poison, Undecided>;
   Value() = default;
   template <class T>
   requires std::constructible_from<Data, T> &&(!std::same_as<std::remove_cvref_t<T>, Value>)Value(T&& v)
@@ -154,6 +165,7 @@ class Value {
   }
   bool is_none() const { return is<None>(); }
   bool is_tensor() const { return is<TensorPtr>(); }
+  bool is_quantized() const { return is<Quantized>(); }
   bool is_int() const { return is<sym::Expr>(); }
   bool is_list() const { return is<std::shared_ptr<List>>(); }
   bool is_open_list() const;

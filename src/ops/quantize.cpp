@@ -1,28 +1,21 @@
 // Quantization: rounding to the steps of a small integer type, as QuantizeLinear and DequantizeLinear.
+#include "ops/quantize.hpp"
+
 #include <fmt/format.h>
 
 #include <limits>
 
-#include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::ops {
+
+std::optional<DType> Scheme::byte() const {
+  if (low >= 0 && high <= 255) return DType::UInt8;
+  if (low >= -128 && high <= 127) return DType::Int8;
+  return std::nullopt;
+}
+
 namespace {
-
-// How numbers become small integers: one scale for all, or one for each position of an axis.
-struct Scheme {
-  Ref scale;       // float32, 0-d or 1-D
-  Ref zero_point;  // int64 or int32, of the same shape
-  std::optional<int64_t> axis;
-  int64_t low, high;
-
-  // The type of a byte that holds the range, if there is one.
-  std::optional<DType> byte() const {
-    if (low >= 0 && high <= 255) return DType::UInt8;
-    if (low >= -128 && high <= 127) return DType::Int8;
-    return std::nullopt;
-  }
-};
 
 // A 1-D value of one number for each position of the scheme's axis, shaped to be broadcast.
 Ref along(Builder& b, const Scheme& s, Ref v, size_t rank) {
@@ -46,7 +39,8 @@ Ref cut(Builder& b, const Scheme& s, Ref q) {
   return clip(b, q, like(b, q, static_cast<double>(s.low)), like(b, q, static_cast<double>(s.high)));
 }
 
-// x as integers of a type.
+}  // namespace
+
 Ref quantize(Builder& b, const Scheme& s, Ref x, DType t) {
   x = b.cast(x, DType::Float);
   std::optional<DType> byte = s.byte();
@@ -63,6 +57,15 @@ Ref dequantize(Builder& b, const Scheme& s, Ref q) {
   Ref zero = along(b, s, b.cast(s.zero_point, DType::Float), q->rank());
   return b.mul(b.sub(b.cast(q, DType::Float), zero), along(b, s, s.scale, q->rank()));
 }
+
+Range range_of(Builder& b, Ref x, double steps) {
+  Ref zero = like(b, x, 0);
+  Ref least = minimum(b, b.reduce("ReduceMin", x, {}, false), zero);
+  Ref most = maximum(b, b.reduce("ReduceMax", x, {}, false), zero);
+  return {least, b.div(b.sub(most, least), like(b, x, steps))};
+}
+
+namespace {
 
 Ref one_number(Call& c, std::string_view name, DType t) {
   Ref v = c.tensor_as(name, t);
@@ -132,11 +135,9 @@ Value from_integers(Call& c) {
 // The scale and zero point that the range of a tensor asks for.
 Value choose_parameters(Call& c) {
   Builder& b = c.onnx;
-  Ref x = b.cast(c.tensor("input"), DType::Float), zero = like(b, x, 0);
+  Ref x = b.cast(c.tensor("input"), DType::Float);
   double low = static_cast<double>(c.integer("quant_min")), high = static_cast<double>(c.integer("quant_max"));
-  Ref least = minimum(b, b.reduce("ReduceMin", x, {}, false), zero);
-  Ref most = maximum(b, b.reduce("ReduceMax", x, {}, false), zero);
-  Ref scale = b.div(b.sub(most, least), like(b, x, high - low));
+  auto [least, scale] = range_of(b, x, high - low);
   scale = maximum(b, scale, like(b, x, c.real("eps")));
   Ref point = b.sub(like(b, x, low), b.op("Round", {b.div(least, scale)}));
   point = clip(b, point, like(b, x, low), like(b, x, high));

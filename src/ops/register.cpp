@@ -29,7 +29,9 @@ void register_all(eval::Registry& ops) {
   register_special(ops);
   register_statistics(ops);
   register_vision(ops);
-  register_complex(ops);  // names rules of the others
+  // These name rules of the others.
+  register_complex(ops);
+  register_quantized(ops);
 }
 
 const eval::Registry& all_rules() {

@@ -147,7 +147,22 @@ struct Object;
 
 /// An inert value of the model file: what attributes and constants hold. Containers and objects have identity.
 struct Data {
-  enum class Kind { None, Bool, Int, Float, Complex, String, Device, Tensor, List, Tuple, Dict, Object, Enum };
+  enum class Kind {
+    None,
+    Bool,
+    Int,
+    Float,
+    Complex,
+    String,
+    Device,
+    Tensor,
+    List,
+    Tuple,
+    Dict,
+    Object,
+    Enum,
+    Quantized
+  };
   struct Container;
   Kind kind = Kind::None;
   int64_t integer = 0;  ///< Bool, Int
@@ -155,7 +170,8 @@ struct Data {
   double imag = 0;
   std::string text;                          ///< String, Device; for Enum the qualified class name
   std::shared_ptr<const TensorView> tensor;  ///< identity is that of the tensor in the file
-  std::shared_ptr<Container> container;      ///< List, Tuple, Dict (key, value, ...); Enum: items[0] is the value
+  std::shared_ptr<Container> container;      ///< List, Tuple, Dict (key, value, ...); Enum: items[0] is the value;
+                                             ///< Quantized: integers, scale, zero point, axis
   std::shared_ptr<Object> object;
   bool operator==(const Data&) const = delete;
 };

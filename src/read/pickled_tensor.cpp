@@ -129,6 +129,24 @@ bool TensorReader::is_tensor(const PickleValue& value) {
          value.head().name().starts_with("_rebuild_");
 }
 
+bool TensorReader::is_quantized(const PickleValue& value) { return value.calls("torch._utils", "_rebuild_qtensor"); }
+
+TensorReader::Quantized TensorReader::read_quantized(const PickleValue& value, std::string_view name) {
+  if (contents_ == Contents::Ignored) throw unsupported(name, "quantized, as an input of the model", {});
+  if (!value.args().is(Kind::Tuple) || value.args().items().size() != 7)
+    throw malformed(name, "wrong number of arguments");
+  const Arguments args = value.args().items();
+  std::shared_ptr<const TensorView>& known = tensors_[value.node()];
+  if (!known) {
+    TensorView view = strided(args, std::nullopt, nullptr, name);
+    if (view.dtype != DType::QUInt8 && view.dtype != DType::QInt8)
+      throw unsupported(name, fmt::format("quantized to {}", name_of(view.dtype)), "quantize to quint8 or qint8");
+    view.dtype = view.dtype == DType::QUInt8 ? DType::UInt8 : DType::Int8;
+    known = std::make_shared<const TensorView>(std::move(view));
+  }
+  return {known, &args[4]};
+}
+
 std::shared_ptr<const TensorView> TensorReader::read(const PickleValue& value, std::string_view name) {
   std::shared_ptr<const TensorView>& known = tensors_[value.node()];
   if (!known) known = std::make_shared<const TensorView>(rebuild(value, name));

@@ -41,11 +41,21 @@ class TensorReader {
   /// Whether `value` is the record of a call that makes a tensor.
   static bool is_tensor(const archive::PickleValue& value);
 
+  /// Whether it is a quantized one.
+  static bool is_quantized(const archive::PickleValue& value);
+
   /// The tensor that such a call makes; the same value gives the same pointer. `name` is for messages, and finds it
   /// among live tensors. Throws BadTensor
   /// when the tensor reaches outside its storage or its contents are missing, UnsupportedType when it is quantized,
   /// sparse, or of an element type that is not read. Stored records are left to Archive::verify.
   std::shared_ptr<const TensorView> read(const archive::PickleValue& value, std::string_view name);
+
+  /// The integers of a quantized tensor, and the value that says what they stand for.
+  struct Quantized {
+    std::shared_ptr<const TensorView> integers;
+    const archive::PickleValue* scheme;
+  };
+  Quantized read_quantized(const archive::PickleValue& value, std::string_view name);
 
  private:
   struct Named;  // a storage as a persistent id names it

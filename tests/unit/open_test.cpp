@@ -287,10 +287,43 @@ TEST_CASE("what a TorchScript file never holds is refused") {
   CHECK(code_of_attribute(pickle::global("os", "system")) == Code::BadPickle);
   CHECK(code_of_attribute(pickle::storage("FloatStorage", "0", 1)) == Code::BadPickle);
   CHECK(code_of_attribute("N" + attribute("a", "N")) == Code::BadPickle);
-  CHECK(code_of_attribute(pickle::call(pickle::global("torch._utils", "_rebuild_qtensor"), "")) ==
-        Code::UnsupportedType);
   CHECK(code_of_attribute(pickle::call(pickle::global("torch._utils", "_rebuild_sparse_tensor"), "")) ==
         Code::UnsupportedType);
+}
+
+TEST_CASE("quantized tensors") {
+  const std::string hooks = pickle::call(pickle::global("collections", "OrderedDict"), "");
+  const std::string by_tensor = pickle::global("torch", "per_tensor_affine") + "G" + std::string(8, '\0');
+  const std::string by_channel = pickle::global("torch", "per_channel_affine");
+  const auto code = [&](const std::string& scheme, const std::string& type = "QInt8Storage", int64_t numel = 4) {
+    Model model(
+        attribute("a", pickle::call(pickle::global("torch._utils", "_rebuild_qtensor"),
+                                    pickle::storage(type, "0", numel) + pickle::integer(0) + pickle::integers({2, 2}) +
+                                        pickle::integers({2, 1}) + pickle::tuple(scheme) + "\x89" + hooks)));
+    model.records["data/0"] = std::string(64, '\1');
+    model.records["data/1"] = std::string(64, '\0');
+    return code_of_reading(model);
+  };
+  const auto tensor = [](const std::string& type, int64_t size) {
+    return pickle::tensor(pickle::storage(type, "1", size), 0, {size}, {1});
+  };
+  const std::string scales = tensor("DoubleStorage", 2), zeros = tensor("LongStorage", 2);
+  CHECK(code(by_tensor + pickle::integer(3)) == std::nullopt);
+  CHECK(code(by_tensor + pickle::integer(3), "QUInt8Storage") == std::nullopt);
+  CHECK(code(by_channel + scales + zeros + pickle::integer(1)) == std::nullopt);
+  CHECK(code(by_tensor + pickle::integer(3), "QInt32Storage") == Code::UnsupportedType);
+  CHECK(code(pickle::global("torch", "per_channel_affine_float_qparams") + scales + scales + pickle::integer(1)) ==
+        Code::UnsupportedType);
+  CHECK(code(by_tensor + pickle::integer(3), "QInt8Storage", 3) == Code::BadTensor);
+  CHECK(code("") == Code::BadPickle);
+  CHECK(code(by_tensor) == Code::BadPickle);
+  CHECK(code(by_tensor + "N") == Code::BadPickle);
+  CHECK(code(pickle::global("os", "per_tensor_affine") + "NN") == Code::BadPickle);
+  CHECK(code(by_channel + scales + zeros + pickle::integer(2)) == Code::BadPickle);
+  CHECK(code(by_channel + scales + zeros + pickle::integer(-1)) == Code::BadPickle);
+  CHECK(code(by_channel + scales + tensor("LongStorage", 3) + pickle::integer(0)) == Code::BadPickle);
+  CHECK(code(by_channel + zeros + zeros + pickle::integer(0)) == Code::BadPickle);
+  CHECK(code_of_attribute(pickle::call(pickle::global("torch._utils", "_rebuild_qtensor"), "")) == Code::BadPickle);
 }
 
 TEST_CASE("attributes may nest as deep as a pickle may") {

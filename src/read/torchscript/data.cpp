@@ -139,6 +139,7 @@ Data DataReader::sequence(Data::Kind kind, const PickleValue& value) {
 }
 
 Data DataReader::call(const PickleValue& value) {
+  if (TensorReader::is_quantized(value)) return quantized(value);
   if (TensorReader::is_tensor(value)) {
     Data d;
     d.kind = Data::Kind::Tensor;
@@ -188,6 +189,40 @@ Data DataReader::tagged(const PickleValue& call) {
     throw bad("has a type tag, but is no container");
   spend_text(args[1].text().size());
   d.container->type = program::parse_type(args[1].text());
+  return d;
+}
+
+Data DataReader::quantized(const PickleValue& call) {
+  const auto [integers, scheme] = tensors_.read_quantized(call, path());
+  const auto parts = scheme->is(PickleKind::Tuple) ? scheme->items() : std::span<const PickleValue>();
+  const bool named = !parts.empty() && parts[0].is(PickleKind::Global) && parts[0].module() == "torch";
+  const std::string_view name = named ? parts[0].name() : "";
+  Data d;
+  d.kind = Data::Kind::Quantized;
+  d.container = std::make_shared<Data::Container>();
+  std::vector<Data>& items = d.container->items;
+  items.emplace_back();
+  items.back().kind = Data::Kind::Tensor;
+  items.back().tensor = integers;
+  if (name == "per_tensor_affine" && parts.size() == 3 && parts[1].is(PickleKind::Float) &&
+      parts[2].is(PickleKind::Int)) {
+    for (size_t i : {1, 2}) items.push_back(convert(parts[i]));
+    items.emplace_back();
+    return d;
+  }
+  if (name == "per_channel_affine_float_qparams")
+    throw Error(Code::UnsupportedType,
+                fmt::format("the tensor '{}' is quantized with zero points that are not whole", path()));
+  if (name != "per_channel_affine" || parts.size() != 4 || !TensorReader::is_tensor(parts[1]) ||
+      !TensorReader::is_tensor(parts[2]) || !parts[3].is(PickleKind::Int))
+    throw bad("is a quantized tensor without a scheme that is known");
+  for (size_t i : {1, 2, 3}) items.push_back(convert(parts[i]));
+  const int64_t axis = items[3].integer, rank = static_cast<int64_t>(integers->sizes.size());
+  const TensorView *scales = items[1].tensor.get(), *zeros = items[2].tensor.get();
+  const bool fits = axis >= 0 && axis < rank && scales && zeros && is_float(scales->dtype) &&
+                    is_integer(zeros->dtype) && scales->sizes == zeros->sizes &&
+                    scales->sizes == std::vector{integers->sizes[static_cast<size_t>(axis)]};
+  if (!fits) throw bad("is quantized by channels, and has not one scale and zero point for each");
   return d;
 }
 

@@ -32,6 +32,7 @@ class DataReader {
   program::Data tagged(const archive::PickleValue& call);
   program::Data object(const archive::PickleValue& value);
   program::Data enumerator(const archive::PickleValue& call);
+  program::Data quantized(const archive::PickleValue& call);
   program::Data text(program::Data::Kind kind, std::string_view text);
 
   std::string path() const;
