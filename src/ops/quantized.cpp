@@ -160,10 +160,16 @@ void register_schemes(Registry& ops) {
        {"aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, "
         "MemoryFormat? memory_format=None) -> Tensor(a)",
         "aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
-        "memory_format=None) -> Tensor(a)"})
+        "memory_format=None) -> Tensor(a)",
+        "aten::to.prim_Device(Tensor(a) self, Device? device, int? dtype=None, bool non_blocking=False, bool "
+        "copy=False) -> Tensor(a)",
+        "aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+        "bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> "
+        "Tensor(a)"})
     ops.add_quantized(schema, [](Call& c) -> Value {
-      if (c.maybe_dtype("dtype") != quantized(c, "self").dtype()) c.unsupported("another type for a quantized tensor");
-      return c.arg("self");
+      DType own = quantized(c, "self").dtype();
+      if (c.maybe_dtype("dtype").value_or(own) != own) c.unsupported("another type for a quantized tensor");
+      return c.flag("copy") ? c.call("aten::clone", {c.arg("self")}) : c.arg("self");
     });
   ops.add_quantized("aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)", write);
   ops.add_quantized("aten::dropout(Tensor input, float p, bool train) -> Tensor", [](Call& c) -> Value {
@@ -295,8 +301,8 @@ Ref convolved(Call& c, Ref x, const PackedConv& p) {
                             c.number_value(p.groups)}));
 }
 
-// A tensor rounded to 256 steps, or 128, over its range: as QuantizeLinear and DequantizeLinear.
-Ref rounded_to_range(Call& c, Ref x) {
+// The 256 steps, or 128, over the range of a tensor: as the engines for x86 choose them. QNNPACK takes 256 always.
+Scheme scheme_of_range(Call& c, Ref x) {
   Builder& b = c.onnx;
   check_opset(b);
   double most = c.flag("reduce_range") ? 127 : 255;
@@ -304,9 +310,10 @@ Ref rounded_to_range(Call& c, Ref x) {
   // A range that is too small is taken for a larger one; the zero point stays that of the small one.
   Ref zero = b.op("Neg", {b.div(least, maximum(b, step, like(b, x, 1e-30)))});
   zero = clip(b, b.op("Round", {zero}), like(b, x, 0), like(b, x, most));
-  Scheme s{maximum(b, step, like(b, x, 6.1e-5)), b.cast(zero, DType::UInt8), std::nullopt, 0, 255};
-  return dequantize(b, s, quantize(b, s, x, DType::UInt8));
+  return {maximum(b, step, like(b, x, 6.1e-5)), b.cast(zero, DType::UInt8), std::nullopt, 0, 255};
 }
+
+Ref there_and_back(Builder& b, const Scheme& s, Ref x) { return dequantize(b, s, quantize(b, s, x, DType::UInt8)); }
 
 void register_conv_of(Registry& ops, int dims) {
   std::string type = packed_conv(dims), d = std::to_string(dims);
@@ -316,9 +323,12 @@ void register_conv_of(Registry& ops, int dims) {
       return rounded(c, convolved(c, dequantized(c, x), conv_parameters(c, weight, static_cast<size_t>(dims))), x);
     };
   };
+  // PyTorch rounds the result to the steps of the input.
   auto conv_dynamic = [dims](Call& c) -> Value {
-    return convolved(c, rounded_to_range(c, c.tensor("qx")),
-                     conv_parameters(c, "packed_weight", static_cast<size_t>(dims)));
+    Ref x = c.tensor("qx");
+    Scheme s = scheme_of_range(c, x);
+    PackedConv p = conv_parameters(c, "packed_weight", static_cast<size_t>(dims));
+    return there_and_back(c.onnx, s, convolved(c, there_and_back(c.onnx, s, x), p));
   };
   constexpr std::string_view scheme = "float output_scale, int output_zero_point) -> Tensor";
   for (std::string_view relu : {"", "_relu"}) {
@@ -370,7 +380,10 @@ void register_linear_of(Registry& ops) {
                       });
     ops.add(fmt::format("quantized::linear{}_dynamic(Tensor X, {} W_prepack, bool reduce_range=False) -> Tensor Y",
                         relu, packed_linear),
-            [](Call& c) -> Value { return product(c, rounded_to_range(c, c.tensor("X"))); });
+            [](Call& c) -> Value {
+              Ref x = c.tensor("X");
+              return product(c, there_and_back(c.onnx, scheme_of_range(c, x), x));
+            });
     ops.add(fmt::format("quantized::linear{}_dynamic_fp16(Tensor X, {} W_prepack) -> Tensor Y", relu, packed_linear),
             linear_of_half);
   }

@@ -51,6 +51,21 @@ case(lambda x: torch.cat([part.dequantize() for part in q(x).chunk(2, 1)], 0), w
 case(lambda x: q(x).reshape(-1).clone().int_repr(), wide[B, 4])
 case(lambda x: F.channel_shuffle(q(x), 2).dequantize(), wide[B, 4, H, W], script=False)
 case(lambda x: F.pixel_shuffle(q(x), 2).dequantize(), wide[B, 4, H, W])
+case(lambda x: F.pixel_unshuffle(q(x), 2).dequantize(), wide[B, 2, 4, 6])
+case(lambda x: q(x).flip(1).squeeze(2).dequantize(), wide[B, 4, 1])
+case(lambda x: q(x)[:, [0, 2]].index_select(1, torch.tensor([1, 0])).dequantize(), wide[B, 4], script=False)
+case(lambda x: q(x).unfold(1, 2, 1).narrow(1, 1, 2).dequantize(), wide[B, 4])
+case(lambda x: q(x).diagonal(0, 1, 2).movedim(0, 1).dequantize(), wide[B, 4, 5])
+case(lambda x: q(x)[:, None].expand(-1, 3, -1).repeat(1, 2, 1).dequantize(), wide[B, 4])
+case(lambda x: q(x).unflatten(1, (2, 2)).detach().dequantize(), wide[B, 4])
+case(
+    lambda x: torch.stack([part.dequantize() for part in q(x).unbind(1)] + [q(x).select(1, 0).dequantize()]),
+    wide[B, 4],
+    script=False,
+)
+case(lambda x: torch.cat([part.dequantize() for part in q(x).split([1, 3], 1)], 1), wide[B, 4], script=False)
+case(lambda x: q(x).to("cpu").cpu()[0].t().dequantize(), wide[2, B, 4], script=False)
+case(lambda x: x * q(x).numel() + q(x).dim() + int(q(x).is_quantized) + 2 * int(q(x).dtype == torch.quint8), wide[B, 4])
 case(lambda x: F.relu(q(x)).dequantize(), wide[B, 7])
 case(lambda x: F.relu(q8(x)).dequantize(), wide[B, 7])
 case(lambda x: F.relu(q(x), inplace=True).dequantize(), wide[B, 7])
@@ -72,7 +87,17 @@ case(
 )
 case(lambda x: F.pad(q(x), (1, 2), value=0.5).dequantize(), wide[B, 4, S])
 case(lambda x: torch.cat([q(x), q(x)[:, :2]], 1).dequantize(), wide[B, 4])
+case(lambda x: F.pad(q(x), (1, 1), mode="reflect").dequantize(), wide[B, 4, S >= 2])
+case(lambda x: torch.stack([q(x), q(x)], 1).dequantize(), wide[B, 4])
+case(lambda x: q(x).masked_fill(torch.tensor([True, False, True, False]), 0.5).dequantize(), wide[B, 4])
+case(lambda x: F.gelu(q(x)).dequantize(), wide[B, 7], atol=0.063, why=STEP)
+case(lambda x: F.max_pool1d(q(x), 2).dequantize(), wide[B, 4, 6])
+case(lambda x: ops.max_pool2d(q(x), [2, 2], [2, 2], [0, 0], [1, 1], False).dequantize(), wide[B, 4, H >= 2, W >= 2])
+case(lambda x: ops.clamp(q(x), -0.25, 0.75).dequantize(), wide[B, 7])
+case(lambda x: F.avg_pool1d(q(x), 2).dequantize(), wide[B, 4, 6], atol=0.063, why=STEP)
+case(lambda x: F.adaptive_avg_pool2d(q(x), (2, 3)).dequantize(), wide[B, 4, 6, 6], atol=0.063, why=STEP)
 case(lambda x: q(x) < 0.5, wide[B, 7])
+case(lambda x, y: (q(x) == q(y), q(x) >= q(y), q(x) != 0.5), wide[B, 7], wide[B, 7])
 case(lambda x: F.dropout(q(x), 0.5, False).dequantize(), wide[B, 7])
 
 
@@ -101,6 +126,8 @@ for number in (0.5, -1.0, 20.0, -20.0):
 for number in (0.5, -1.5, 0.0):
     case(lambda x: ops.mul_scalar(q(x), number).dequantize(), wide[B, 7])
     case(lambda x: ops.mul_scalar_relu(q(x), number).dequantize(), wide[B, 7])
+case(lambda x: ops.mul(q(x), 0.5).dequantize() + ops.add(q(x), 0.5).dequantize(), wide[B, 7])
+case(lambda x, y: ops.matmul(q(x), q(y), 0.25, 70).dequantize(), wide[B, 5, 4], wide[B, 4, 3], atol=0.26, why=STEP)
 case(lambda x: torch.sigmoid(q(x)).dequantize(), wide[B, 7], atol=0.0041, why=STEP)
 case(lambda x: torch.tanh(q8(x)).dequantize(), wide[B, 7], atol=0.0082, why=STEP)
 case(lambda x: F.hardsigmoid(q(x)).dequantize(), wide[B, 7], atol=0.0041, why=STEP)
@@ -126,22 +153,26 @@ def drawn(model: nn.Module) -> nn.Module:
     return model.eval()
 
 
-def quantized(model: nn.Module, sizes: tuple[int, ...], *fuse: list[str]) -> tuple[nn.Module, float]:
+by_channel = quantization.get_default_qconfig("fbgemm")
+by_tensor = quantization.QConfig(by_channel.activation, quantization.default_weight_observer)
+
+
+def quantized(model: nn.Module, sizes: tuple[int, ...], *fuse: list[str], by: object = by_channel) -> tuple[nn.Module, float]:
     """The model after calibration, and the step of its results."""
     with torch.random.fork_rng():
         model, sample = drawn(model), torch.randn(sizes)
     if fuse:
         quantization.fuse_modules(model, list(fuse), inplace=True)
     whole = nn.Sequential(quantization.QuantStub(), model, quantization.DeQuantStub()).eval()
-    whole.qconfig = quantization.get_default_qconfig("fbgemm")
+    whole.qconfig = by
     prepared = quantization.prepare(whole)
     prepared(sample)
     whole = quantization.convert(prepared)
     return whole, whole[:2](sample).q_scale()
 
 
-def quantized_case(model: nn.Module, sizes: tuple[int, ...], spec: Spec, *fuse: list[str]) -> None:
-    made, step = quantized(model, sizes, *fuse)
+def quantized_case(model: nn.Module, sizes: tuple[int, ...], spec: Spec, *fuse: list[str], by: object = by_channel) -> None:
+    made, step = quantized(model, sizes, *fuse, by=by)
     case(made, spec, atol=1.01 * step, why=STEP)
 
 
@@ -167,7 +198,10 @@ quantized_case(nn.Conv2d(3, 6, 3, stride=2, padding=(1, 2), dilation=(2, 1)), im
 quantized_case(nn.Conv2d(3, 3, 3, groups=3), images, x[B, 3, H >= 3, W >= 3])
 quantized_case(nn.Conv1d(4, 6, 3, stride=2, padding=1), (4, 4, 12), x[B, 4, S])
 quantized_case(nn.Conv3d(2, 3, 2), (2, 2, 4, 4, 4), x[B, 2, 4, H >= 2, W >= 2])
+quantized_case(nn.ConvTranspose2d(3, 4, 3, 2, padding=1, output_padding=1), images, x[B, 3, H, W], by=by_tensor)
+quantized_case(nn.ConvTranspose1d(4, 6, 3, 2), (4, 4, 12), x[B, 4, S], by=by_tensor)
 quantized_case(nn.Linear(6, 4), (16, 6), x[B, 6])
+quantized_case(nn.Linear(6, 4), (16, 6), x[B, 6], by=by_tensor)
 quantized_case(nn.Linear(6, 4), (16, 3, 6), x[B, S, 6])
 quantized_case(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)), (16, 6), x[B, 6], ["0", "1"])
 normed = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
@@ -176,11 +210,20 @@ quantized_case(nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(inplace=True), nn.MaxPoo
 quantized_case(nn.Sequential(nn.Hardswish(), nn.Upsample(scale_factor=2)), images, x[B, 3, H >= 2, W >= 2])
 quantized_case(nn.LayerNorm(6), (16, 6), x[B, 6])
 quantized_case(nn.ELU(), (16, 6), x[B, 6])
+quantized_case(nn.GroupNorm(2, 4), (8, 4, 5), x[B, 4, S >= 2])
+quantized_case(nn.InstanceNorm2d(3, affine=True), images, x[B, 3, H >= 2, W >= 2])
+quantized_case(nn.BatchNorm3d(2), (2, 2, 4, 4, 4), x[B, 2, 4, H, W])
+quantized_case(nn.LeakyReLU(0.2), (16, 6), x[B, 6])
+quantized_case(nn.Sigmoid(), (16, 6), x[B, 6])
+
+
+layers = {nn.Linear: torch.ao.nn.quantized.dynamic.Linear, nn.Conv1d: torch.ao.nn.quantized.dynamic.Conv1d}
 
 
 def dynamic(model: nn.Module, dtype: torch.dtype = torch.qint8) -> nn.Module:
     with torch.random.fork_rng():
-        return quantization.quantize_dynamic(drawn(model), {nn.Linear}, dtype=dtype)
+        kind = quantization.float16_dynamic_qconfig if dtype == torch.float16 else quantization.default_dynamic_qconfig
+        return quantization.quantize_dynamic(nn.Sequential(drawn(model)), dict.fromkeys(layers, kind), mapping=layers)
 
 
 NEAR = "a number of the input that lies between two steps may be rounded to either"
@@ -188,3 +231,4 @@ case(dynamic(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))), x[B, 4
 case(dynamic(nn.Linear(6, 4)), x[B, S, 6], atol=0.02, why=NEAR)
 case(dynamic(nn.Linear(6, 4, bias=False)), x(values=(0.001, 0.002, 0.004, -0.003))[B, 6], atol=1e-4, why=NEAR)
 case(dynamic(nn.Linear(6, 4), torch.float16), x[B, 6])
+case(dynamic(nn.Conv1d(4, 3, 3, padding=1)), x[B, 4, S], atol=0.06, why=STEP)
