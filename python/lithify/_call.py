@@ -13,6 +13,7 @@ import torch
 from lithify import _capture, _dims, _samples
 from lithify._capture import Capture
 from lithify._errors import ExportError
+from lithify._functions import Functions
 from lithify._signature import Arguments, bind, split_kwargs
 
 How = Literal["auto", "trace", "script", "export"]
@@ -42,14 +43,17 @@ class Call:
         training: str,
         input_names: Sequence[str] | None,
         output_names: Sequence[str] | None,
+        functions: Functions,
     ) -> None:
+        self.functions = functions
         self.notes: list[str] = []
         self.error: ExportError | None = None  # of the first attempt, where it has one to tell
         self.reasons: list[str] = []  # why other attempts did not do
-        self.model = model
+        self.constants: dict[str, tuple[Any, str]] = {}  # arguments that are no inputs, and why
+        self.model = model = getattr(model, "_orig_mod", model)  # of torch.compile
         owner = model if isinstance(model, torch.nn.Module) else getattr(model, "__self__", None)
         self.root: torch.nn.Module | None = owner if isinstance(owner, torch.nn.Module) else None
-        self.scripted = isinstance(model, torch.jit.ScriptModule)
+        self.scripted = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
         self.exported = isinstance(model, torch.export.ExportedProgram)
         if not callable(model):
             raise ExportError(f"a {type(model).__name__} is no model: an nn.Module, a ScriptModule or a function is wanted")
@@ -62,11 +66,12 @@ class Call:
         forward = model.forward if isinstance(model, torch.nn.Module) else model
         self.arguments = bind(forward, *split_kwargs(args, kwargs))
         self.input_names = _renamed(list(input_names or []), self.arguments.names, "input")
+        self._whole = self.arguments, list(self.input_names)
 
     def attempts(self, how: How, axes: Axes) -> Iterator[Attempt]:
         """The ways to capture the model, the fastest first; the next one when all that is wrong with the last is sizes."""
         if self.scripted:
-            yield Attempt([self._captured(lambda: _capture.script(self.model))], "the model is a ScriptModule")
+            yield Attempt([self._captured(lambda: _capture.script(self.model))], f"the model is a {type(self.model).__name__}")
         elif self.exported:
             yield Attempt([_capture.exported(self.model)], "the model is an ExportedProgram")
         elif how == "script":
@@ -74,7 +79,7 @@ class Call:
         elif how == "export":
             yield Attempt([self._export(axes)], "asked for")
         elif how == "trace":
-            traced = self._trace(self.arguments)
+            traced = self._trace_sample()
             self.notes += [f"the trace has one outcome of {what}" for what in traced.data]
             yield Attempt([traced], "asked for")
         else:
@@ -82,7 +87,7 @@ class Call:
 
     def _automatic(self, axes: Axes) -> Iterator[Attempt]:
         """A trace, where one shows all; two at different sizes, where they agree; else what has the branches as well."""
-        traced = self._trace(self.arguments)
+        traced = self._trace_sample()
         if traced.data:
             yield from self._instead_of_trace(f"a trace has one outcome of {traced.data[0]}", axes)
             return
@@ -106,7 +111,7 @@ class Call:
             try:
                 tensors = _samples.resized(self.arguments.tensors, named, at)
                 captured = self._trace(dataclasses.replace(self.arguments, tensors=tensors))
-            except Exception:  # whatever the model raises at sizes that it cannot have
+            except (Exception, _capture.UsedByPython):  # whatever the model raises at sizes that it cannot have
                 continue
             return ", ".join(f"{name}={size}" for name, size in at.items()), captured
         return None
@@ -146,12 +151,29 @@ class Call:
             return capture()
 
     def _trace(self, arguments: Arguments) -> Capture:
-        return self._captured(lambda: _capture.trace(self.root, self.model, arguments))
+        return self._captured(lambda: _capture.trace(self.root, self.model, arguments, self.functions))
+
+    def _trace_sample(self) -> Capture:
+        while True:
+            try:
+                return self._trace(self.arguments)
+            except _capture.UsedByPython as used:
+                self._keep_number(used.index, used.where)
+
+    def _keep_number(self, index: int, where: str) -> None:
+        """An argument that was given as a number stays one, as in torch.onnx.export: it is no input of the file."""
+        self.constants[self.arguments.names[index]] = self.arguments.numbers[index], where
+        self.arguments = self.arguments.without(index)
+        del self.input_names[index]
 
     def _export(self, axes: Axes) -> Capture:
+        for index in reversed([i for i, number in enumerate(self.arguments.numbers) if number is not None]):
+            self._keep_number(index, "torch.export takes numbers as they are")
         return self._captured(lambda: _capture.export(self.root, self.model, self.arguments, self._axes_of_inputs(axes)))
 
     def _script(self) -> Capture:
+        self.arguments, self.input_names, self.constants = self._whole[0], list(self._whole[1]), {}
+
         def scripted() -> Capture:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -11,6 +11,8 @@ import inspect
 import io
 import itertools
 import logging
+import random
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,8 +24,9 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from lithify._errors import ExportError
+from lithify._functions import Functions
 from lithify._signature import Arguments
-from lithify._structure import Leaves, flatten, unique
+from lithify._structure import Leaves, flatten, tensor_of, unique
 
 Live = tuple[int, str, list[int], list[int]]  # address, dtype, sizes, strides
 
@@ -41,16 +44,16 @@ class Capture:
     keep: list[torch.Tensor] = field(default_factory=list)
 
 
-def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments) -> Capture:
+def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions) -> Capture:
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any."""
-    watch = _Leaving()
+    watch = _Leaving(arguments.numbers)
     adapter, outputs = _adapter(root, call, arguments, watch.left)
-    with warnings.catch_warnings(), torch.no_grad(), watch:
+    with warnings.catch_warnings(), torch.no_grad(), watch, functions.recorded():
         warnings.simplefilter("ignore")
         try:
             recorded = torch.jit.trace_module(
                 adapter,
-                {"forward": tuple(arguments.tensors)},
+                {"forward": tuple(t.clone() for t in arguments.tensors)},  # the model may change them
                 check_trace=False,
                 strict=False,
                 _module_class=_Recorded,
@@ -98,8 +101,10 @@ def exported(program: torch.export.ExportedProgram) -> Capture:
     return Capture("export", buffer.getvalue(), weights, keep=kept)
 
 
-def script(module: torch.jit.ScriptModule) -> Capture:
-    """The file of a ScriptModule. Its weights are out of it only while it is saved."""
+def script(module: torch.jit.ScriptModule | torch.jit.ScriptFunction) -> Capture:
+    """The file of what TorchScript has. Its weights are out of it only while it is saved."""
+    if isinstance(module, torch.jit.ScriptFunction):
+        return Capture("script", module.save_to_buffer(), {})
     weights, keep = live_weights(module)
     return Capture("script", _saved(module._c, list(_tensors_of(module, "")), weights), weights, keep=keep)
 
@@ -126,9 +131,10 @@ def undisturbed(module: nn.Module | None, training: bool | None) -> Iterator[Non
     """Sets the training flags (None: leaves them), and puts flags, buffers and random state back at the end."""
     modules = list(module.modules()) if module is not None else []
     flags = [(m, m.training) for m in modules]
-    buffers = [(b, b.detach().clone()) for m in modules for b in m._buffers.values() if b is not None and not b.is_meta]
+    live = [_bytes_of(b.detach()) for m in modules for b in m._buffers.values() if b is not None and not b.is_meta]
+    buffers = [(b, b.clone()) for b in live]
     devices = sorted({t.device.index for m in modules for t in m._parameters.values() if t is not None and t.is_cuda})
-    with torch.random.fork_rng(devices=devices):
+    with torch.random.fork_rng(devices=devices), _python_random():
         try:
             for m, _ in flags:
                 if training is not None and m.training != training:
@@ -144,16 +150,43 @@ def undisturbed(module: nn.Module | None, training: bool | None) -> Iterator[Non
                         buffer.copy_(before)
 
 
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory as a type that can be copied and compared; torch can neither with types of a few bits."""
+    return tensor if tensor.element_size() > 1 or tensor.dtype in (torch.bool, torch.int8) else tensor.view(torch.uint8)
+
+
+@contextlib.contextmanager
+def _python_random() -> Iterator[None]:
+    """Puts back the random state of Python, and that of numpy if it is in use."""
+    numpy = sys.modules.get("numpy")
+    state, of_numpy = random.getstate(), numpy.random.get_state() if numpy else None
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        if numpy:
+            numpy.random.set_state(of_numpy)
+
+
+class UsedByPython(BaseException):  # not to be caught by the model
+    """A traced program turns an argument that was given as a number into a Python value: it is no input then."""
+
+    def __init__(self, index: int, where: str) -> None:
+        self.index, self.where = index, where
+
+
 class _Leaving(TorchFunctionMode):
     """Finds where a traced program turns a tensor into a Python value: the trace has one outcome of what follows. `left` has the
-    tensors that are sizes, or computed from sizes, and `sizes` says where each left; `data` says it of those that are not."""
+    tensors that are sizes, or computed from sizes, and `sizes` says where each left; `data` says it of those that are not.
+    `numbers` are the arguments that were given as numbers; one that leaves ends the trace."""
 
     values = ("__bool__", "__int__", "__float__", "__index__", "__format__", "__contains__", "__array__", "numpy")
     values += ("item", "tolist", "tensor", "equal", "allclose", "is_nonzero")
     of_sizes = ("__len__", "stride", "storage_offset", "untyped_storage")
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Sequence[Any]) -> None:
         super().__init__()
+        self.numbers = numbers
         self.data: list[str] = []
         self.sizes: list[str] = []
         self.left: list[torch.Tensor] = []
@@ -169,7 +202,9 @@ class _Leaving(TorchFunctionMode):
         where = f"{name.strip('_')} of a %s{user_line()}"
         if name in self.of_sizes:
             gone = [size for size in tensor.shape if isinstance(size, torch.Tensor)]
-        elif _depends_on_data(tensor):
+        elif inputs := _inputs_of(tensor):
+            if all(self.numbers[i] is not None for i in inputs):
+                raise UsedByPython(inputs[0], where % "number")
             self.data.append(where % "tensor")
             return
         else:
@@ -192,19 +227,20 @@ def user_line() -> str:
     return ""
 
 
-def _depends_on_data(tensor: torch.Tensor) -> bool:
-    """Whether the tensor was computed in the trace from the contents of an input."""
+def _inputs_of(tensor: torch.Tensor) -> list[int]:
+    """The inputs from whose contents the tensor was computed in the trace."""
+    found: list[int] = []
     pending, seen = [torch._C._get_value_trace(tensor)], set()
     while pending:
         value = pending.pop()
         node = value.node()
-        if node.kind() == "prim::Param" and value.type().isSubtypeOf(torch._C.TensorType.get()):
-            return True
         if value.debugName() in seen or node.kind() in ("aten::size", "prim::GetAttr", "aten::dim", "prim::NumToTensor"):
             continue
         seen.add(value.debugName())
+        if node.kind() == "prim::Param" and value.type().isSubtypeOf(torch._C.TensorType.get()):
+            found.append([v.debugName() for v in node.outputs()].index(value.debugName()) - 1)  # the first is the module
         pending += list(node.inputs())
-    return False
+    return found
 
 
 @contextlib.contextmanager
@@ -256,12 +292,13 @@ def _adapter(
         leaves: Leaves = []
         flatten(call(*args, **kwargs), "", leaves)
         outputs[:] = _output_names([name for name, _ in leaves])
-        return (*(tensor for _, tensor in leaves), *more)
+        return (*(tensor_of(leaf) for _, leaf in leaves), *more)
 
     names = ("self", *_identifiers(arguments.names))
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # the tracer takes names from it
-    adapter = type("Model", (nn.Module,), {"forward": forward})()
+    # The tracer looks through all attributes for methods to compile; there are none.
+    adapter = type("Model", (nn.Module,), {"forward": forward, "__dir__": lambda _: []})()
     if root is not None:
         adapter.training = root.training
         adapter._parameters = root._parameters
@@ -326,6 +363,8 @@ def _saved(module: Any, tensors: Sequence[Owned], weights: dict[str, Live]) -> b
         for owner, name, tensor in replaced:
             owner.setattr(name, _empty(tensor))
         return module.save_to_buffer()
+    except RuntimeError as error:
+        raise ExportError(f"TorchScript cannot save what was captured: {first_line(error)}") from error
     finally:
         for owner, name, tensor in replaced:
             owner.setattr(name, tensor)

@@ -1,4 +1,4 @@
-"""custom_translation_table: Python functions that say what operators of torch.library become.
+"""custom_translation_table: Python functions that say what operators of torch.library and autograd.Functions become.
 
 A function takes the arguments of its operator, tensors as Value, and returns one Value or several. It makes nodes by
 `lithify.ops`, or by the opsets of onnxscript, as functions for torch.onnx.export do:
@@ -99,11 +99,25 @@ def _attribute(value: Any) -> Any:
 
 
 class Translations:
-    """What the core takes of a table: the schema of each operator, and what runs its function. `error` is what one raised."""
+    """What the core takes of a table: the schema of each operator, and what runs its function. `error` is what one raised.
+    `functions` are the autograd.Functions in it, which are operators once they are met."""
 
     def __init__(self, table: Mapping[Any, Callable[..., Any]]) -> None:
         self.error: Exception | None = None
-        self.plugins = _schemas(table, self._run)
+        self.plugins: list[Plugin] = []
+        self.functions = {key: function for key, function in table.items() if hasattr(key, "setup_context")}
+        for key, function in table.items():
+            if key not in self.functions:
+                self.add(key, function)
+
+    def add(self, key: Any, function: Callable[..., Any]) -> None:
+        for overload in [getattr(key, name) for name in key.overloads()] if hasattr(key, "overloads") else [key]:
+            schema = getattr(overload, "_schema", None)
+            if schema is None:
+                raise ExportError(
+                    f"custom_translation_table has {key!r}, which is no operator: torch.ops.mylib.op.default is one"
+                )
+            self.plugins.append((str(schema), functools.partial(self._run, schema=schema, function=function)))
 
     def _run(self, call: _core.CustomCall, schema: Any, function: Callable[..., Any]) -> list[int | None]:
         token = _current.set(call)
@@ -122,20 +136,6 @@ class Translations:
 
 
 Plugin = tuple[str, Callable[[_core.CustomCall], list["int | None"]]]
-
-
-def _schemas(table: Mapping[Any, Callable[..., Any]], run: Callable[..., list[int | None]]) -> list[Plugin]:
-    out: list[Plugin] = []
-    for key, function in table.items():
-        overloads = [getattr(key, name) for name in key.overloads()] if hasattr(key, "overloads") else [key]
-        for overload in overloads:
-            schema = getattr(overload, "_schema", None)
-            if schema is None:
-                raise ExportError(
-                    f"custom_translation_table has {key!r}, which is no operator: torch.ops.mylib.op.default is one"
-                )
-            out.append((str(schema), functools.partial(run, schema=schema, function=function)))
-    return out
 
 
 def _argument(call: _core.CustomCall, argument: Any) -> Any:

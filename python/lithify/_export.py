@@ -36,6 +36,7 @@ class Result:
     why: str  # and the reason
     messages: list[_core.Message] = field(repr=False)  # warnings and notes of the conversion
     notes: list[str]  # what is worth knowing of the call
+    constants: dict[str, Any]  # the arguments that are no inputs: numbers that the model uses as Python values
     seconds: dict[str, float]
     graph: str = field(repr=False)  # one line a node
 
@@ -77,6 +78,7 @@ def export(
     custom_opsets: Mapping[str, int] | None = None,
     export_modules_as_functions: bool | Collection[type] = False,
     autograd_inlining: bool = True,
+    fallback: bool = False,
     capture: Literal["auto", "trace", "script", "export"] = "auto",
     progress: Callable[[int, int], None] | None = None,
     custom_ops: str | os.PathLike[str] | None = None,
@@ -95,7 +97,7 @@ def export(
     `opset_version` is a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17".
 
     `f` is a path, a file open for writing bytes, or None: then the result has the bytes.
-    dynamo, optimize, do_constant_folding and autograd_inlining choose how torch works, and change nothing here.
+    dynamo, optimize, do_constant_folding, autograd_inlining and fallback choose how torch works, and change nothing here.
     Raises ExportError with every reason, and leaves no file behind.
     """
     _refuse(
@@ -111,12 +113,18 @@ def export(
     if dynamic_axes and dynamic_shapes:
         raise ExportError("dynamic_axes and dynamic_shapes are both given: they say the same in two ways")
 
+    path = os.fspath(f) if isinstance(f, str | os.PathLike) else None
+    if path is None and f is not None and not hasattr(f, "write"):
+        raise TypeError(f"f is a path, a file that is open for writing bytes, or None, not {f!r}")
+
     from lithify._call import Call
     from lithify._custom import Translations
+    from lithify._functions import Functions
 
     translations = Translations(custom_translation_table or {})
     watch = _Watch()
-    call = Call(model, args, kwargs, _enum(training), input_names, output_names)
+    functions = Functions(translations.functions, translations.add)
+    call = Call(model, args, kwargs, _enum(training), input_names, output_names, functions)
     axes = call.dynamic(dynamic_axes, dynamic_shapes)
 
     def convert(attempt: Attempt) -> tuple[_core.ExportResult, bytes | None]:
@@ -125,7 +133,7 @@ def export(
         return _core.export_model(
             main.file,
             main.weights,
-            os.fspath(f) if isinstance(f, str | os.PathLike) else None,
+            path,
             opset=opset_of(opset_version),
             inputs=call.specifications(main),
             dynamic_axes=axes,
@@ -133,7 +141,7 @@ def export(
             output_names=call.output_names(main),
             custom_ops=declarations(custom_ops),
             allow_custom=allow_custom,
-            external_data=_external(external_data),
+            external_data=_external(external_data, path is not None),
             progress=progress,
             state=state,
             also=[(other.file, other.weights) for other in also],
@@ -155,7 +163,7 @@ def export(
         f.write(contents)  # type: ignore[union-attr]
         contents = None
     result = Result(
-        path=Path(f) if isinstance(f, str | os.PathLike) else None,
+        path=Path(path) if path is not None else None,
         bytes=contents,
         inputs=done.inputs,
         outputs=done.outputs,
@@ -169,7 +177,8 @@ def export(
         capture=attempt.captures[0].kind,
         why=attempt.why,
         messages=done.messages,
-        notes=call.notes,
+        notes=call.notes + [f"'{n}' is {value} in the file, and no input: {why}" for n, (value, why) in call.constants.items()],
+        constants={name: value for name, (value, _) in call.constants.items()},
         seconds=watch.laps | dict(done.seconds),
         graph=done.graph_text,
     )
@@ -208,9 +217,9 @@ def _first_that_works(
     raise call.failed()
 
 
-def _external(value: bool | str) -> str:
-    """torch.onnx.export has True for "when it is needed"."""
-    return {True: "auto", False: "never"}.get(value, value)  # type: ignore[arg-type, return-value, call-overload]
+def _external(value: bool | str, to_path: bool) -> str:
+    """True is a file of weights beside that of the model, as in torch.onnx.export; bytes have none."""
+    return {True: "always" if to_path else "auto", False: "never"}.get(value, value)  # type: ignore[arg-type, return-value, call-overload]
 
 
 def _enum(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from lithify._errors import ExportError
-from lithify._structure import Leaves, Rebuild, flatten, join, unique
+from lithify._structure import Leaves, Rebuild, flatten, join, tensor_of, unique
 
 
 @dataclass
@@ -19,8 +19,19 @@ class Arguments:
 
     names: list[str]
     tensors: list[torch.Tensor]
+    numbers: list[bool | int | float | None]  # what was given where a tensor stands for a number
     structure: dict[str, Any]  # by parameter, as given
-    rebuild: Callable[[Sequence[torch.Tensor]], tuple[list[Any], dict[str, Any]]] = field(repr=False)
+    rebuild: Callable[[Sequence[Any]], tuple[list[Any], dict[str, Any]]] = field(repr=False)
+
+    def without(self, index: int) -> Arguments:
+        """The arguments with a number as it was given, and no tensor in its place."""
+        number = self.numbers[index]
+
+        def rebuild(tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+            return self.rebuild([*tensors[:index], number, *tensors[index:]])
+
+        names, tensors, numbers = ([*x[:index], *x[index + 1 :]] for x in (self.names, self.tensors, self.numbers))
+        return Arguments(names, tensors, numbers, self.structure, rebuild)
 
 
 def split_kwargs(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -47,11 +58,12 @@ def bind(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
         else:
             positional.append(part)
 
-    def rebuild(tensors: Sequence[torch.Tensor]) -> tuple[list[Any], dict[str, Any]]:
+    def rebuild(tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         rest = iter(tensors)
         return [p(rest) for p in positional], {n: p(rest) for n, p in named.items()}
 
-    return Arguments(unique([n for n, _ in leaves]), [t for _, t in leaves], structure, rebuild)
+    numbers = [None if isinstance(v, torch.Tensor) else v for _, v in leaves]
+    return Arguments(unique([n for n, _ in leaves]), [tensor_of(v) for _, v in leaves], numbers, structure, rebuild)
 
 
 def _signature(call: Callable[..., Any]) -> inspect.Signature:

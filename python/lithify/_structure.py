@@ -15,18 +15,15 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-Leaves = list[tuple[str, torch.Tensor]]
-NUMBERS = (bool, int, float, torch.SymInt, torch.SymFloat)  # the last two in programs of torch.export
-Rebuild = Callable[[Iterator[torch.Tensor]], Any]  # takes its tensors from the iterator, in the order in which they were found
+Leaves = list[tuple[str, Any]]  # tensors and numbers
+NUMBERS = bool | int | float | torch.SymInt | torch.SymFloat  # the last two in programs of torch.export
+Rebuild = Callable[[Iterator[Any]], Any]  # takes its leaves from the iterator, in the order in which they were found
 
 
 def flatten(value: Any, name: str, leaves: Leaves) -> Rebuild:
-    """Appends the tensors in `value`. Python numbers become tensors without dimensions, as in torch.onnx.export."""
-    if isinstance(value, torch.Tensor):
+    """Appends the tensors and numbers in `value`."""
+    if isinstance(value, torch.Tensor | NUMBERS):
         leaves.append((name, value))
-        return next
-    if isinstance(value, NUMBERS):
-        leaves.append((name, _number(value)))
         return next
     found = _children(value, name)
     if found is None:
@@ -55,7 +52,10 @@ def unique(names: list[str]) -> list[str]:
     return out
 
 
-def _number(value: Any) -> torch.Tensor:
+def tensor_of(value: Any) -> torch.Tensor:
+    """Of a leaf: a number of Python is a tensor without dimensions, as in torch.onnx.export."""
+    if isinstance(value, torch.Tensor):
+        return value
     if isinstance(value, bool):
         return torch.tensor(value)
     return torch.scalar_tensor(value, dtype=torch.float64 if isinstance(value, float | torch.SymFloat) else torch.int64)

@@ -89,8 +89,12 @@ class _Comparison:
         self.depth = _diverge.depths(self.proto.graph)
         forward = self.model.forward if isinstance(self.model, torch.nn.Module) else self.model
         self.arguments = bind(forward, *split_kwargs(args, kwargs))
-        if len(self.arguments.tensors) != len(self.session.get_inputs()):
-            names = [i.name for i in self.session.get_inputs()]
+        names = [i.name for i in self.session.get_inputs()]
+        for index in reversed(range(len(self.arguments.names))):
+            name, number = self.arguments.names[index], self.arguments.numbers[index] is not None
+            if name in exported.constants if isinstance(exported, Result) else number and name not in names:
+                self.arguments = self.arguments.without(index)
+        if len(self.arguments.tensors) != len(names):
             raise ExportError(f"the exported model takes {names}, and the live one {self.arguments.names}")
         self.axes = [
             {a: d for a, d in enumerate(i.shape) if isinstance(d, str) and d.isidentifier()} for i in self.session.get_inputs()
@@ -123,15 +127,16 @@ class _Comparison:
         import torch
 
         from lithify._capture import undisturbed
-        from lithify._structure import Leaves, flatten
+        from lithify._structure import Leaves, flatten, tensor_of
 
         leaves: Leaves = []
         root = self.model if isinstance(self.model, torch.nn.Module) else None
         mode = None if isinstance(self.model, torch.fx.GraphModule) else False
         with undisturbed(root, mode), torch.no_grad():
-            given, by_name = self.arguments.rebuild(tensors)
+            numbers = self.arguments.numbers
+            given, by_name = self.arguments.rebuild([t if n is None else n for t, n in zip(tensors, numbers, strict=True)])
             flatten(self.model(*given, **by_name), "", leaves)
-        return [tensor.cpu() for _, tensor in leaves]
+        return [tensor_of(leaf).cpu() for _, leaf in leaves]
 
     def _feed(self, tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
         inputs = self.session.get_inputs()

@@ -65,6 +65,15 @@ std::optional<Linear> linear(const program::Expr& e) {
   return inner;
 }
 
+/// The element type of a parameter that is a number of Python.
+std::optional<DType> number_type(const program::Type& type) {
+  if (type.name == "Optional" && type.args.size() == 1) return number_type(type.args[0]);
+  if (type.name == "int") return DType::Int64;
+  if (type.name == "float") return DType::Double;
+  if (type.name == "bool") return DType::Bool;
+  return std::nullopt;
+}
+
 /// Walks a parameter in parallel with its sample, calling `leaf` for each tensor.
 class Inputs {
  public:
@@ -113,6 +122,11 @@ class Inputs {
     }
     if (!sample && (type.name == "List" || type.name == "Dict")) {
       visit_described(path);
+      return;
+    }
+    if (const std::optional<DType> number = sample ? std::nullopt : number_type(type)) {
+      if (described(path))
+        found_.push_back({.path = path, .name = path, .dtype = number, .sizes = {{}}, .number = true});
       return;
     }
     bool optional = type.name == "Optional" || has_default;
@@ -495,6 +509,34 @@ class Arguments {
   onnx::Builder& builder_;
 };
 
+/// The value of an expression without names or operators, as defaults are written.
+std::optional<eval::Value> literal(const program::Expr& e, onnx::Builder& builder) {
+  using Kind = program::Expr::Kind;
+  switch (e.kind) {
+    case Kind::Int:
+      return builder.dim(e.integer);
+    case Kind::Float:
+      return e.real;
+    case Kind::Bool:
+      return e.integer != 0;
+    case Kind::None:
+      return eval::None{};
+    case Kind::String:
+      return e.name;
+    case Kind::Tuple: {
+      std::vector<eval::Value> items;
+      for (const program::Expr& item : e.items) {
+        std::optional<eval::Value> v = literal(item, builder);
+        if (!v) return std::nullopt;
+        items.push_back(std::move(*v));
+      }
+      return eval::Value::tuple(std::move(items));
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
 
 ModelInputs make_inputs(const program::Program& program, const ExportOptions& options, onnx::Builder& builder) {
@@ -520,7 +562,14 @@ ModelInputs make_inputs(const program::Program& program, const ExportOptions& op
     onnx::Shape shape;
     for (const InputSpec::Size& s : *in.sizes) shape.push_back(sizes.dim(in, s));
     onnx::Value* value = builder.input(in.name, *in.dtype, std::move(shape));
-    tensors[in.path] = in.integer ? eval::Value(sizes.integer(in, value)) : eval::Value(value);
+    if (in.integer) {
+      tensors[in.path] = sizes.integer(in, value);
+    } else if (in.number) {
+      tensors[in.path] =
+          in.dtype == DType::Int64 ? eval::Value(builder.symbol_of(value, in.name)) : eval::run_time_number(value);
+    } else {
+      tensors[in.path] = value;
+    }
   }
   if (!missing.empty()) throw Error(std::move(missing));
   Arguments arguments(std::move(tensors), builder);
@@ -530,7 +579,10 @@ ModelInputs make_inputs(const program::Program& program, const ExportOptions& op
     const Data* sample =
         program.samples && i - 1 < program.samples->size() ? &(*program.samples)[i - 1].value : nullptr;
     std::optional<eval::Value> v = arguments.make(p.name, p.type, sample);
-    if (!v && p.default_value) break;  // this and all that follow have defaults
+    if (!v && p.default_value) {
+      v = literal(*p.default_value, builder);
+      if (!v && i + 1 == forward.parameters.size()) break;  // the evaluator knows it
+    }
     if (!v)
       throw Error(Code::MissingInputInfo,
                   fmt::format("forward takes '{}' of type {}, which is no tensor", p.name, p.type.str()),

@@ -34,6 +34,7 @@ struct TensorInput {
   std::optional<std::vector<InputSpec::Size>> sizes;
   bool settled = false;                    ///< the file says which of its sizes are open
   const program::Expr* integer = nullptr;  ///< of an input that is an integer: a 0-d tensor, which stands for this
+  bool number = false;                     ///< forward takes a number of Python, which a 0-d tensor stands for
 };
 
 /// The tensor inputs, in order; options applied. Names that cannot be given are told in `warnings`. Throws BadOption,

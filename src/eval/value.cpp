@@ -83,6 +83,12 @@ Value Value::list(const std::vector<onnx::Value*>& tensors) {
   return list(std::vector<Value>(tensors.begin(), tensors.end()));
 }
 
+Value run_time_number(onnx::Value* v) {
+  auto t = std::make_shared<Tensor>(v);
+  t->is_number = true;
+  return t;
+}
+
 bool Value::is_number() const {
   return is<bool>() || is<sym::Expr>() || is<double>() || is<std::complex<double>>() ||
          (is_tensor() && tensor()->is_number);

@@ -221,6 +221,9 @@ struct Object {
   size_t last_found = 0;  ///< among the attributes: the next that is asked for is often its neighbour
 };
 
+/// A number that is known only at run time: a 0-d tensor that counts as a number.
+Value run_time_number(onnx::Value* v);
+
 /// Whether two values are equal as Python's == has it, where that is known at export. Tensors: by identity.
 std::optional<bool> equal(sym::Context& sym, const Value& a, const Value& b);
 

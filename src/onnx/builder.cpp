@@ -366,11 +366,22 @@ Value* Builder::simplified(std::string_view type, Inputs& inputs, Attributes& at
 
 // ---- inputs and constants ---------------------------------------------------------------------------------------
 
+namespace {
+
+/// From which on ONNX has the type.
+int first_opset(DType t) {
+  if (t == DType::BFloat16) return 13;
+  return t >= DType::Float8E4M3FN && t <= DType::Float8E5M2FNUZ ? 19 : 1;
+}
+
+}  // namespace
+
 Value* Builder::input(std::string name, DType dtype, Shape shape) {
   if (is_complex(dtype)) {
     shape.push_back(dim(2));
     return from_pairs(input(std::move(name), part_type(dtype), std::move(shape)));
   }
+  if (const int since = first_opset(dtype); opset_ < since) needs_opset(name_of(dtype), since);
   Value* v = graph().new_value();
   v->kind = Value::Kind::Input;
   v->name = std::move(name);
@@ -707,8 +718,7 @@ Value* Builder::cast(Value* x, DType to) {
   if (is_complex(x->dtype) || is_complex(to)) return cast_complex(*this, x, to);
   if (static_cast<int>(to) >= 64 || to == DType::Undefined)
     throw Error(Code::UnsupportedType, fmt::format("ONNX has no type {}", name_of(to)));
-  if (to == DType::BFloat16 && opset_ < 13)
-    throw Error(Code::NeedsOpset, "ONNX has bfloat16 from opset 13 on", "export with --opset 13 or higher");
+  if (const int since = first_opset(to); opset_ < since) needs_opset(name_of(to), since);
   return op("Cast", {x}, {{"to", static_cast<int64_t>(to)}});
 }
 

@@ -18,6 +18,7 @@ using eval::None;
 using eval::Object;
 using eval::Promote;
 using eval::Registry;
+using eval::run_time_number;
 using eval::Tensor;
 using eval::TensorPtr;
 using eval::Tuple;
@@ -35,13 +36,6 @@ std::optional<Dim> as_int(Call& c, const Value& v) {
   if (v.is_int()) return v.integer();
   if (auto* b = v.get_if<bool>()) return c.sym.constant(*b);
   return std::nullopt;
-}
-
-// A number that is known only at run time: a 0-d tensor that counts as a number.
-Value run_time_number(onnx::Value* v) {
-  auto t = std::make_shared<Tensor>(v);
-  t->is_number = true;
-  return t;
 }
 
 Value as_run_time(Call& c, const Value& v) {
@@ -541,8 +535,9 @@ void register_strings(Registry& ops) {
   });
   for (const char* schema :
        {"aten::set_grad_enabled(bool val) -> ()", "aten::manual_seed(int seed) -> ()",
-        "aten::_assert_scalar(Scalar self, str assert_msg) -> ()", "aten::_assert_async(Tensor self) -> ()",
-        "aten::_assert_async.msg(Tensor self, str assert_msg) -> ()",
+        "profiler::_record_function_enter_new(str name, str? args=None) -> Any",
+        "profiler::_record_function_exit(Any record) -> ()", "aten::_assert_scalar(Scalar self, str assert_msg) -> ()",
+        "aten::_assert_async(Tensor self) -> ()", "aten::_assert_async.msg(Tensor self, str assert_msg) -> ()",
         "aten::_assert_tensor_metadata(Tensor a, int[]? size=None, int[]? stride=None, ScalarType? "
         "dtype=None, *, Device? device=None, Layout? layout=None) -> ()",
         "aten::sym_constrain_range(Scalar size, *, int? min=None, int? max=None) -> ()",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import io
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnxruntime
 import pytest
@@ -225,6 +227,7 @@ def test_external_data(tmp_path: Path) -> None:
     result = lithify.export(net, torch.randn(1, 100), tmp_path / "m.onnx", external_data="always")
     assert result.external_file == tmp_path / "m.onnx.data"
     assert result.external_file.stat().st_size >= 40000
+    assert lithify.export(net, torch.randn(1, 100), tmp_path / "t.onnx", external_data=True).external_file is not None
     assert lithify.export(net, torch.randn(1, 100), tmp_path / "n.onnx", external_data=False).external_file is None
 
 
@@ -243,7 +246,7 @@ def test_report(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "ignored",
-    [{"dynamo": True}, {"optimize": False}, {"do_constant_folding": False}, {"autograd_inlining": False}],
+    [{"dynamo": True}, {"optimize": False}, {"do_constant_folding": False}, {"autograd_inlining": False}, {"fallback": True}],
 )
 def test_choices_of_torch_change_nothing(ignored: dict[str, Any]) -> None:
     net = Net().eval()
@@ -300,6 +303,131 @@ def test_ways_of_capture(how: Any) -> None:
     assert result.capture == how
     for size in (1, 5):
         close(result, net, torch.randn(size, 4))
+
+
+def test_f_is_a_path_a_file_or_none() -> None:
+    with pytest.raises(TypeError, match="f is a path"):
+        lithify.export(Net(), X, 5)  # type: ignore[arg-type]
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, times: int = 1) -> torch.Tensor:  # type: ignore[override]
+        ctx.save_for_backward(x)
+        return x * 2**times
+
+
+class Split(torch.autograd.Function):
+    @staticmethod
+    def forward(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
+        return x + 1, x - 1
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+
+class OwnFunctions(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a, b = Split.apply(x)
+        return Doubled.apply(a, 3) * Doubled.apply(b)
+
+
+def test_functions_of_autograd_are_what_they_do_or_what_the_table_says() -> None:
+    axes = {"x": {0: "n"}}
+    plain = lithify.export(OwnFunctions(), X, dynamic_axes=axes)
+    assert plain.nodes == {"Mul": 3, "Add": 1, "Sub": 1}
+    op = lithify.ops
+    table = {Doubled: lambda x, times=1: op.Div(x, 0.5**times), Split: lambda x: (op.Add(x, 1.0), op.Sub(x, 1.0))}
+    told = lithify.export(OwnFunctions(), X, dynamic_axes=axes, custom_translation_table=table)
+    assert told.nodes == {"Div": 2, "Add": 1, "Mul": 1, "Sub": 1}
+    for result in (plain, told):
+        close(result, OwnFunctions(), torch.randn(7, 4))
+
+
+class ByNumbers(nn.Module):
+    """One number is computed with, one chooses, one counts."""
+
+    def forward(self, x: torch.Tensor, factor: float, flip: bool = False, times: int = 1) -> torch.Tensor:
+        for _ in range(times):
+            x = x * factor
+        return -x if flip else x
+
+
+def test_numbers_that_python_uses_are_no_inputs() -> None:
+    result = lithify.export(ByNumbers().eval(), (X, 0.5, True, 2), input_names=["x", "factor", "flip", "times"])
+    assert [v.name for v in result.inputs] == ["x", "factor"]
+    assert [re.sub(" of a number at.*", "", n) for n in result.notes] == [
+        "'times' is 2 in the file, and no input: index",
+        "'flip' is True in the file, and no input: bool",
+    ]
+    assert result.constants == {"times": 2, "flip": True}
+    for how in ("trace", "export"):
+        made = lithify.export(ByNumbers().eval(), (X, 0.5, True, 2), capture=how, verify=True)  # type: ignore[arg-type]
+        assert made.nodes["Neg"] == 1 and [v.name for v in made.inputs] == ["x", "factor"][: len(made.inputs)]
+    scripted = lithify.export(ByNumbers().eval(), (X, 0.5, True, 2), capture="script")
+    assert [str(v) for v in scripted.inputs] == ["x: float32[3, 4]", "factor: float64[]", "flip: bool[]", "times: int64[]"]
+    session = onnxruntime.InferenceSession(scripted.bytes)
+    for factor, flip, times in ((0.5, True, 2), (2.0, False, 0), (1.5, True, 5)):
+        values = {"x": X.numpy(), "factor": np.float64(factor), "flip": np.bool_(flip), "times": np.int64(times)}
+        got = session.run(None, {name: np.asarray(value) for name, value in values.items()})[0]
+        torch.testing.assert_close(torch.from_numpy(got), ByNumbers()(X, factor, flip, times))
+    skipped = lithify.export(ByNumbers().eval(), (X, 0.5, {"times": 2}), capture="script")  # and 'flip' has its default
+    assert [v.name for v in skipped.inputs] == ["x", "factor", "times"] and "Loop" in skipped.nodes
+
+
+def test_what_a_call_leaves_as_it_was() -> None:
+    class Random(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.mul_(random.random() + np.random.rand()) + torch.rand(4)
+
+    x = X.clone()
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index, union-attr]
+    lithify.export(Random(), x)
+    assert torch.equal(torch.get_rng_state(), before[0]) and torch.equal(x, X)
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before[1:]  # type: ignore[index, union-attr]
+    assert torch.jit._trace._trace_module_map is None and torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "bfloat16"])
+def test_types_of_few_bits(dtype: str) -> None:
+    class To(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.to(getattr(torch, dtype))
+
+    first = 13 if dtype == "bfloat16" else 19
+    result = lithify.export(To(), X, opset_version=first)
+    assert result.outputs[0].dtype == dtype
+    loaded(result)
+    with pytest.raises(lithify.ExportError, match=f"from opset {first} on"):
+        lithify.export(To(), X, opset_version=first - 1)
+
+
+@torch.jit.script
+def halved_until_small(x: torch.Tensor, most: int) -> torch.Tensor:
+    for _ in range(most):
+        if bool(x.abs().sum() > 1):
+            x = x / 2
+    return x
+
+
+def test_functions_of_torchscript() -> None:
+    result = lithify.export(halved_until_small, (X, 3))
+    assert [v.name for v in result.inputs] == ["x", "most"] and "Loop" in result.nodes and result.capture == "script"
+
+    class Calls(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return halved_until_small(x, 2)
+
+    traced = lithify.export(Calls(), X)
+    assert traced.capture == "trace" and traced.nodes["If"] == 2
+    close(traced, Calls(), X / 100)
+
+
+def test_wrappers() -> None:
+    net = Net().eval()
+    close(lithify.export(nn.DataParallel(net), X), net, X)
+    assert lithify.export(torch.compile(net), X).bytes == lithify.export(net, X).bytes
 
 
 def test_other_kinds_of_models() -> None:
@@ -387,6 +515,7 @@ TABLE: dict[str, tuple[Any, Callable[[lithify.Result], bool]]] = {
     "custom_opsets": ({"mine": 2}, lambda r: r.nodes == NODES),
     "export_modules_as_functions": (False, lambda r: r.nodes == NODES),
     "autograd_inlining": (False, lambda r: r.nodes == NODES),
+    "fallback": (True, lambda r: r.nodes == NODES),
     "capture": ("script", lambda r: r.capture == "script"),
     "progress": (lambda done, total: None, lambda r: r.file_bytes > 0),
     "custom_ops": (None, lambda r: True),
@@ -399,6 +528,9 @@ def test_every_parameter_is_in_the_table() -> None:
     ours, theirs = inspect.signature(lithify.export).parameters, inspect.signature(torch.onnx.export).parameters
     assert set(theirs) <= set(ours)
     assert [ours[p].kind for p in theirs] == [theirs[p].kind for p in theirs]
+    assert list(ours)[:3] == list(theirs)[:3]
+    others = {p for p in theirs if ours[p].default != theirs[p].default}
+    assert others <= {"dynamo", "external_data", "training", "operator_export_type"}, "a default is another"
     assert set(TABLE) == set(ours) - {"model"}
 
 

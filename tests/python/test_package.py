@@ -42,21 +42,25 @@ def test_files_need_no_torch(tmp_path: Path) -> None:
     assert (tmp_path / "m.onnx").stat().st_size > 0
 
 
-def test_wheel(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """pip builds it from the sources as on a bare machine, which takes minutes: for --every only."""
-    if not request.config.getoption("--every"):
-        pytest.skip("--every builds it")
-    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", tmp_path, ROOT)
-    (wheel,) = tmp_path.glob("lithify-*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {"lithify/py.typed", "lithify/_core.pyi", "lithify/__init__.py"} <= set(names)
-    assert any(n.endswith(".data/scripts/lithify") for n in names), names
-    assert not any("include/" in n or n.endswith(".a") for n in names), names
+# What takes longest is left out: then it is a matter of a minute or two. The folder is kept for the next time.
+UNOPTIMISED = ("build-dir=build-wheel-debug", "cmake.build-type=Debug", "cmake.define.CMAKE_CXX_FLAGS_DEBUG=-O0")
 
+
+def test_installed(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """pip in a fresh environment, with build requirements of its own, as on a bare machine; --every has the wheel of releases."""
     home = tmp_path / "venv"
     run(sys.executable, "-m", "venv", home)
     python = home / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", wheel)
+    if request.config.getoption("--every"):
+        run(python, "-m", "pip", "wheel", "--no-deps", "-w", tmp_path, ROOT)
+        (source,) = tmp_path.glob("lithify-*.whl")
+        names = zipfile.ZipFile(source).namelist()
+        assert {"lithify/py.typed", "lithify/_core.pyi", "lithify/__init__.py"} <= set(names)
+        assert any(n.endswith(".data/scripts/lithify") for n in names), names
+        assert not any("include/" in n or n.endswith(".a") for n in names), names
+        run(python, "-m", "pip", "install", "-q", source)
+    else:
+        run(python, "-m", "pip", "install", "-q", ROOT, *(word for setting in UNOPTIMISED for word in ("-C", setting)))
     assert run(home / "bin" / "lithify", "--version").startswith("lithify ")
     run(python, "-c", "import lithify; assert len(lithify.supported_operators()) > 500")
     # torch, onnx and onnxruntime are those of the tests; the package is the installed one.

@@ -85,6 +85,9 @@ row(lambda x: OrderedDict(b=x + 1, a=x * 2), X, "x", "b a")
 row(lambda x: (x + 1, (x + 2, [x + 3])), X, "x", "output_0 output_1_0 output_1_1_0")
 row(lambda x: (x + 1, None, x + 2), X, "x", "output_0 output_2")
 row(lambda x: Pair(x + 1, x + 2), X, "x", "left right")
+row(lambda x: (x + 1, x.shape[0]), X, "x", "output_0 output_1", alone=True)
+row(lambda x: (x + 1, (7, 0.5, True), "text"), X, "x", "output_0 output_1_0 output_1_1 output_1_2", alone=True)
+row(lambda x: (x + 1, [int(n) for n in x.shape]), X, "x", "output_0 output_1_0 output_1_1", alone=True)
 row(lambda x, k: x * k, (X, 3), "x k")
 row(lambda x, k: x * k, (X, 0.5), "x k")
 row(lambda x, y: x + y, (X, Y), "a b", "c", input_names=["a", "b"], output_names=["c"])
@@ -103,23 +106,58 @@ def test_names(case: Row) -> None:
     assert [v.name for v in result.outputs] == case.outputs
 
 
-@pytest.mark.parametrize("case", [r for r in ROWS if not r.alone], ids=[n for n, r in zip(IDS, ROWS, strict=True) if not r.alone])
-def test_as_torch(case: Row) -> None:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What torch.onnx.export can do as well; its newer mode takes seconds for each, so all rows are for --every."""
+    if "both" in metafunc.fixturenames:
+        rows = [pytest.param(row, id=name) for row, name in zip(ROWS, IDS, strict=True) if not row.alone]
+        few = metafunc.function is test_as_dynamo and not metafunc.config.getoption("--every")
+        metafunc.parametrize("both", rows[::5] if few else rows)
+
+
+def test_as_torch(both: Row) -> None:
     """The same number of inputs and outputs of the same types and shapes in the same order, and the same given names."""
-    module = Called(case.function)
-    ours = onnx.load_from_string(lithify.export(module, case.args, **case.options).bytes or b"").graph
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        buffer = io.BytesIO()
-        torch.onnx.export(module, case.args, buffer, dynamo=False, **case.options)
-    theirs = onnx.load_from_string(buffer.getvalue()).graph
+    ours, theirs = graphs(both, dynamo=False)
     # Its tracer forgets an input that is not used, though it says that it keeps them.
     kept = [i for i in ours.input if any(i.name in n.input for n in ours.node)]
     used = [i for i in theirs.input if any(i.name in n.input for n in theirs.node)]
     assert [_type(v) for v in kept] == [_type(v) for v in used]
     assert [_type(v) for v in ours.output] == [_type(v) for v in theirs.output]
-    for given, values in ((case.options.get("input_names", []), ours.input), (case.options.get("output_names", []), ours.output)):
+    for given, values in ((both.options.get("input_names", []), ours.input), (both.options.get("output_names", []), ours.output)):
         assert [v.name for v in values][: len(given)] == given
+
+
+def test_as_dynamo(both: Row) -> None:
+    """Inputs that were given no names have those of the parameters, and so do they there."""
+    ours, theirs = graphs(both, dynamo=True)
+    tensors = [(v.name, *_type(v)) for v in ours.input if v.type.tensor_type.shape.dim]  # numbers are constants there
+    if _keywords(both):  # they are in the order of the call there, and here and in its other mode in that of forward
+        assert sorted(tensors) == sorted((v.name, *_type(v)) for v in theirs.input)
+    else:
+        assert tensors == [(v.name, *_type(v)) for v in theirs.input]
+    assert [_type(v) for v in ours.output] == [_type(v) for v in theirs.output]
+    given = both.options.get("output_names", [])
+    assert [v.name for v in ours.output][: len(given)] == [v.name for v in theirs.output][: len(given)] == given
+
+
+def graphs(case: Row, dynamo: bool) -> tuple[onnx.GraphProto, onnx.GraphProto]:
+    """Of lithify, and of torch.onnx.export."""
+    module = Called(case.function)
+    options = {k: v for k, v in case.options.items() if not (dynamo and k == "dynamic_axes")}
+    ours = lithify.export(module, case.args, **options).bytes or b""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        buffer = io.BytesIO()
+        if dynamo:
+            program = torch.onnx.export(module, case.args, dynamo=True, verbose=False, **options)
+            theirs = program.model_proto.SerializeToString()  # type: ignore[union-attr]
+        else:
+            torch.onnx.export(module, case.args, buffer, dynamo=False, **options)
+            theirs = buffer.getvalue()
+    return onnx.load_from_string(ours).graph, onnx.load_from_string(theirs).graph
+
+
+def _keywords(case: Row) -> bool:
+    return "kwargs" in case.options or (isinstance(case.args, tuple) and isinstance(case.args[-1], dict) and bool(case.args[-1]))
 
 
 def _type(value: onnx.ValueInfoProto) -> tuple[int, list[int]]:

@@ -69,7 +69,8 @@ std::optional<Frame> frame_of_trace(std::string_view text) {
   for (std::string_view line : lines_of(text)) {
     const std::optional<Frame> frame = parse_frame(line);
     if (!frame) return std::nullopt;
-    if (frame->function == "__torch_function__") continue;  // it only passes on what the user calls
+    if (frame->function == "__torch_function__") continue;     // it only passes on what the user calls
+    if (frame->file.ends_with("/lithify/_capture.py")) break;  // what called the model is not of it
     if (!in_torch_package(frame->file)) return frame;
     if (!innermost) innermost = frame;
   }

@@ -1,0 +1,83 @@
+"""autograd.Functions in a trace: what their forward does is recorded, and not the call of Python, which no file can have.
+One that custom_translation_table has is recorded as an operator, for the core to translate."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.autograd import Function
+from torch.autograd.function import FunctionCtx, _is_setup_context_defined
+
+from lithify._errors import ExportError
+
+KINDS: list[tuple[type, str]] = [(torch.Tensor, "Tensor"), (bool, "bool"), (int, "int"), (float, "float"), (str, "str")]
+
+
+class Functions:
+    """`table` has the Functions that become operators; `met` is called with each such operator and its translation."""
+
+    def __init__(self, table: Mapping[Any, Callable[..., Any]], met: Callable[[Any, Callable[..., Any]], None]) -> None:
+        self._table, self._met = table, met
+        self._operators: dict[tuple[Any, str], Any] = {}
+        self._library = torch.library.Library("lithify", "FRAGMENT") if table else None  # it is there as long as this object
+
+    @contextlib.contextmanager
+    def recorded(self) -> Iterator[None]:
+        """While a trace is made."""
+        before = Function.__dict__["apply"]
+
+        def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            if not torch._C._is_tracing():
+                return before.__get__(None, cls)(*args, **kwargs)
+            return self._operator(cls, args)(*args) if cls in self._table else _forward(cls, *args, **kwargs)
+
+        Function.apply = classmethod(apply)  # type: ignore[assignment, method-assign]
+        try:
+            yield
+        finally:
+            Function.apply = before  # type: ignore[method-assign]
+
+    def _operator(self, cls: Any, args: Sequence[Any]) -> Any:
+        parameters = ", ".join(f"{_kind(cls, a)} a{i}" for i, a in enumerate(args))
+        known = self._operators.get((cls, parameters))
+        if known is None:
+            assert self._library is not None
+            name = f"{cls.__name__}_{len(self._operators)}"
+            self._library.define(f"{name}({parameters}) -> {_results(cls, args)}")
+            self._library.impl(name, lambda *a: _forward(cls, *a), "CompositeExplicitAutograd")
+            known = self._operators[cls, parameters] = getattr(torch.ops.lithify, name).default
+            self._met(known, self._table[cls])
+        return known
+
+
+def _forward(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    if _is_setup_context_defined(cls.setup_context):
+        return cls.forward(*args, **kwargs)
+    context = FunctionCtx()
+    context.needs_input_grad = (False,) * len(args)  # type: ignore[attr-defined]
+    return cls.forward(context, *args, **kwargs)
+
+
+def _kind(cls: Any, value: Any) -> str:
+    """The type of a parameter that takes the value, in a schema."""
+    if value is None:
+        return "Tensor?"
+    if isinstance(value, tuple | list) and value:
+        return _kind(cls, value[0]) + "[]"
+    for kind, name in KINDS:
+        if isinstance(value, kind):
+            return name
+    raise ExportError(f"{cls.__name__} in custom_translation_table takes {value!r}, which no operator can")
+
+
+def _results(cls: Any, args: Sequence[Any]) -> str:
+    state = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)
+    try:
+        made = _forward(cls, *args)
+    finally:
+        torch._C._set_tracing_state(state)
+    return f"({', '.join('Tensor' for _ in made)})" if isinstance(made, tuple) else "Tensor"
