@@ -8,6 +8,7 @@
 
 #include "ops/linear.hpp"
 #include "ops/quantize.hpp"
+#include "ops/quantized.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::ops {
@@ -194,28 +195,18 @@ Value native(std::string_view class_name, std::vector<Value> state) {
   return object;
 }
 
-const std::vector<Value>& state(Call& c, std::string_view name) {
-  auto* object = c.arg(name).get_if<std::shared_ptr<eval::Object>>();
-  Value* v = object ? (*object)->attribute("__state__") : nullptr;
-  if (!v || !v->is<eval::Tuple>()) c.unsupported(fmt::format("'{}' holds no packed parameters", name));
-  return v->items();
+}  // namespace
+
+const std::vector<Value>& native_state(Call& c, const Value& v) {
+  auto* object = v.get_if<std::shared_ptr<eval::Object>>();
+  Value* state = object ? (*object)->attribute("__state__") : nullptr;
+  if (!state || !state->is<eval::Tuple>()) c.unsupported("packed parameters that are none");
+  return state->items();
 }
+
+namespace {
 
 bool is_maybe_tensor(const Value& v) { return v.is_none() || v.is_tensor(); }
-
-// The matrix and the bias of a linear layer.
-struct Packed {
-  Value weight;  // quantized; a plain tensor where the layer is one of half precision
-  Ref bias;
-};
-
-Packed linear_parameters(Call& c, bool half = false) {
-  const std::vector<Value>& s = state(c, "W_prepack");
-  bool fits = s.size() == 2 && is_maybe_tensor(s[1]) && (half ? s[0].is_tensor() : s[0].is_quantized());
-  auto* w = fits ? s[0].get_if<Quantized>() : nullptr;
-  if (!fits || (w && w->integers->rank() != 2)) c.unsupported("malformed packed parameters");
-  return {s[0], s[1].is_none() ? nullptr : c.as_tensor(s[1])};
-}
 
 struct PackedConv {
   Quantized weight;
@@ -227,7 +218,7 @@ struct PackedConv {
 
 // A file has the numbers in one tensor: dimensions, stride, padding, dilation, output padding, groups, transposed.
 PackedConv conv_parameters(Call& c, std::string_view name, size_t dims) {
-  const std::vector<Value>& s = state(c, name);
+  const std::vector<Value>& s = native_state(c, c.arg(name));
   auto check = [&](bool fits) {
     if (!fits) c.unsupported("malformed packed parameters");
   };
@@ -302,10 +293,9 @@ Ref convolved(Call& c, Ref x, const PackedConv& p) {
 }
 
 // The 256 steps, or 128, over the range of a tensor: as the engines for x86 choose them. QNNPACK takes 256 always.
-Scheme scheme_of_range(Call& c, Ref x) {
-  Builder& b = c.onnx;
+Scheme scheme_of_range(Builder& b, Ref x, bool reduced) {
   check_opset(b);
-  double most = c.flag("reduce_range") ? 127 : 255;
+  double most = reduced ? 127 : 255;
   auto [least, step] = range_of(b, x, most);
   // A range that is too small is taken for a larger one; the zero point stays that of the small one.
   Ref zero = b.op("Neg", {b.div(least, maximum(b, step, like(b, x, 1e-30)))});
@@ -326,7 +316,7 @@ void register_conv_of(Registry& ops, int dims) {
   // PyTorch rounds the result to the steps of the input.
   auto conv_dynamic = [dims](Call& c) -> Value {
     Ref x = c.tensor("qx");
-    Scheme s = scheme_of_range(c, x);
+    Scheme s = scheme_of_range(c.onnx, x, c.flag("reduce_range"));
     PackedConv p = conv_parameters(c, "packed_weight", static_cast<size_t>(dims));
     return there_and_back(c.onnx, s, convolved(c, there_and_back(c.onnx, s, x), p));
   };
@@ -358,16 +348,35 @@ void register_conv_of(Registry& ops, int dims) {
                     [dims](Call& c) { return pack_conv(c, dims, true); });
 }
 
-Ref product(Call& c, Ref x) {
-  Packed p = linear_parameters(c);
-  return activated(c, linear(c.onnx, x, dequantized(c, *p.weight.get_if<Quantized>()), p.bias));
+// x rounded to its range, times a matrix [out, in], as a product of integers. From DequantizeLinear around a MatMul
+// that no QuantizeLinear follows, ONNX Runtime makes a product of its own that rounds the input once more.
+Ref product_of_rounded(Call& c, Ref x, const Quantized& w, bool reduced) {
+  Builder& b = c.onnx;
+  if (w.axis.value_or(0) != 0) c.unsupported("a matrix that is quantized by columns");
+  Scheme s = scheme_of_range(b, x, reduced);
+  Ref matrix = b.swap_dims(w.integers->read(b), 0, 1);
+  Ref sums = b.op("MatMulInteger",
+                  {quantize(b, s, x, DType::UInt8), matrix, s.zero_point, b.cast(w.zero_point, matrix->dtype)});
+  return b.mul(b.cast(sums, DType::Float), b.mul(s.scale, b.cast(w.scale, DType::Float)));
 }
 
-Value linear_of_half(Call& c) {
-  Packed p = linear_parameters(c, true);
-  Ref w = c.onnx.cast(c.onnx.cast(c.as_tensor(p.weight), DType::Half), DType::Float);
-  return activated(c, linear(c.onnx, c.tensor("X"), w, p.bias));
+}  // namespace
+
+Ref packed_product(Call& c, Ref x, const Value& packed, Rounding rounding) {
+  const std::vector<Value>& s = native_state(c, packed);
+  bool half = rounding == Rounding::Half;
+  bool fits = s.size() == 2 && is_maybe_tensor(s[1]) && (half ? s[0].is_tensor() : s[0].is_quantized());
+  auto* q = fits ? s[0].get_if<Quantized>() : nullptr;
+  if (!fits || (q ? q->integers->rank() : s[0].tensor()->rank()) != 2) c.unsupported("malformed packed parameters");
+  Builder& b = c.onnx;
+  Ref bias = s[1].is_none() ? nullptr : c.as_tensor(s[1]);
+  if (half) return activated(c, linear(b, x, b.cast(b.cast(c.as_tensor(s[0]), DType::Half), DType::Float), bias));
+  if (rounding == Rounding::None) return activated(c, linear(b, x, dequantized(c, *q), bias));
+  Ref y = product_of_rounded(c, x, *q, rounding == Rounding::HalfRange);
+  return activated(c, bias ? b.add(y, bias) : y);
 }
+
+namespace {
 
 void register_linear_of(Registry& ops) {
   for (std::string_view relu : {"", "_relu"}) {
@@ -376,16 +385,17 @@ void register_linear_of(Registry& ops) {
                                   relu, packed_linear),
                       [](Call& c) {
                         const Quantized& x = quantized(c, "X");
-                        return rounded(c, product(c, dequantized(c, x)), x, "Y_scale_i", "Y_zero_point_i");
+                        Ref y = packed_product(c, dequantized(c, x), c.arg("W_prepack"), Rounding::None);
+                        return rounded(c, y, x, "Y_scale_i", "Y_zero_point_i");
                       });
     ops.add(fmt::format("quantized::linear{}_dynamic(Tensor X, {} W_prepack, bool reduce_range=False) -> Tensor Y",
                         relu, packed_linear),
             [](Call& c) -> Value {
-              Ref x = c.tensor("X");
-              return product(c, there_and_back(c.onnx, scheme_of_range(c, x), x));
+              return packed_product(c, c.tensor("X"), c.arg("W_prepack"),
+                                    c.flag("reduce_range") ? Rounding::HalfRange : Rounding::Range);
             });
     ops.add(fmt::format("quantized::linear{}_dynamic_fp16(Tensor X, {} W_prepack) -> Tensor Y", relu, packed_linear),
-            linear_of_half);
+            [](Call& c) -> Value { return packed_product(c, c.tensor("X"), c.arg("W_prepack"), Rounding::Half); });
   }
   ops.add_quantized(fmt::format("quantized::linear_prepack(Tensor W, Tensor? B=None) -> {} W_prepack", packed_linear),
                     [](Call& c) {

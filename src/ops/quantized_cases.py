@@ -217,7 +217,8 @@ quantized_case(nn.LeakyReLU(0.2), (16, 6), x[B, 6])
 quantized_case(nn.Sigmoid(), (16, 6), x[B, 6])
 
 
-layers = {nn.Linear: torch.ao.nn.quantized.dynamic.Linear, nn.Conv1d: torch.ao.nn.quantized.dynamic.Conv1d}
+made = torch.ao.nn.quantized.dynamic
+layers = {nn.Linear: made.Linear, nn.Conv1d: made.Conv1d, nn.LSTM: made.LSTM, nn.GRU: made.GRU}
 
 
 def dynamic(model: nn.Module, dtype: torch.dtype = torch.qint8) -> nn.Module:
@@ -226,9 +227,18 @@ def dynamic(model: nn.Module, dtype: torch.dtype = torch.qint8) -> nn.Module:
         return quantization.quantize_dynamic(nn.Sequential(drawn(model)), dict.fromkeys(layers, kind), mapping=layers)
 
 
-NEAR = "a number of the input that lies between two steps may be rounded to either"
-case(dynamic(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))), x[B, 4], atol=0.02, why=NEAR)
-case(dynamic(nn.Linear(6, 4)), x[B, S, 6], atol=0.02, why=NEAR)
+# Inputs whose range is 127 steps of 1 / 32, so that no number lies between two.
+exact = x(values=(-1.0, 2.96875, 0.5, -0.25, 1.75, 0.03125, -0.71875, 2.0))
+NEAR = "a number that lies between two steps may be rounded to either"
+case(dynamic(nn.Linear(4, 8)), exact[B, 4])
+case(dynamic(nn.Linear(6, 4)), exact[B, S >= 2, 6])
+case(dynamic(nn.Linear(6, 4, bias=False)), exact[B, S >= 2, 6])
 case(dynamic(nn.Linear(6, 4, bias=False)), x(values=(0.001, 0.002, 0.004, -0.003))[B, 6], atol=1e-4, why=NEAR)
+case(dynamic(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))), x[B, 4], atol=0.02, why=NEAR)
 case(dynamic(nn.Linear(6, 4), torch.float16), x[B, 6])
 case(dynamic(nn.Conv1d(4, 3, 3, padding=1)), x[B, 4, S], atol=0.06, why=STEP)
+case(dynamic(nn.LSTM(6, 4, 2, batch_first=True, bidirectional=True)), exact[B, S >= 2, 6], atol=0.005, why=NEAR)
+case(dynamic(nn.LSTM(6, 4)), exact[S >= 2, B, 6], atol=0.005, why=NEAR)
+case(dynamic(nn.LSTM(6, 4), torch.float16), x[S, B, 6])
+case(dynamic(nn.GRU(6, 4)), exact[S >= 2, B, 6], atol=0.005, why=NEAR)
+case(dynamic(nn.GRU(6, 4, bidirectional=True)), exact[S >= 2, B, 6], atol=0.005, why=NEAR)

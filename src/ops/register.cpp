@@ -21,6 +21,7 @@ void register_all(eval::Registry& ops) {
   register_pool(ops);
   register_prim(ops);
   register_quantize(ops);
+  register_quantized_rnn(ops);
   register_random(ops);
   register_reduce(ops);
   register_resize(ops);

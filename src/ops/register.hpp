@@ -34,6 +34,7 @@ void register_pool(eval::Registry& ops);
 void register_prim(eval::Registry& ops);
 void register_quantize(eval::Registry& ops);
 void register_quantized(eval::Registry& ops);
+void register_quantized_rnn(eval::Registry& ops);
 void register_random(eval::Registry& ops);
 void register_reduce(eval::Registry& ops);
 void register_resize(eval::Registry& ops);

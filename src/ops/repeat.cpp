@@ -4,25 +4,53 @@
 
 namespace lithify::ops {
 
-std::vector<Ref> repeat(Builder& b, Ref most, std::vector<Ref> start,
-                        const std::function<Step(const std::vector<Ref>&)>& step) {
+namespace {
+
+// A body of outputs [again, carried..., kept...] by `run`, which is given the number of the turn, the condition and
+// what is carried.
+std::vector<Ref> loop(Builder& b, Ref most, const std::vector<Ref>& start, std::optional<Dim> turns,
+                      const std::function<std::vector<Ref>(Ref, Ref, const std::vector<Ref>&)>& run) {
   std::shared_ptr<onnx::Graph> body = b.new_body(Builder::Body::Loop);
   std::vector<Builder::Fact> facts;
   b.enter(*body);
-  b.input("turn", DType::Int64, {});
-  Ref always = b.input("condition", DType::Bool, {});
+  Ref turn = b.input("turn", DType::Int64, {}), condition = b.input("condition", DType::Bool, {});
   std::vector<Ref> carried;
   for (size_t i = 0; i < start.size(); ++i) {
     facts.push_back({start[i]->dtype, start[i]->shape});
     carried.push_back(b.input(fmt::format("carried{}", i), start[i]->dtype, start[i]->shape));
   }
-  Step after = step(carried);
-  after.carried.insert(after.carried.begin(), after.again ? after.again : always);
-  b.body_outputs(after.carried);
+  std::vector<Ref> after = run(turn, condition, carried);
+  for (size_t i = start.size() + 1; i < after.size(); ++i) {
+    Shape shape = after[i]->shape;
+    shape.insert(shape.begin(), *turns);
+    facts.push_back({after[i]->dtype, shape});
+  }
+  b.body_outputs(after);
   b.leave();
   onnx::Inputs inputs{most, b.scalar(DType::Bool, 1)};
   inputs.insert(inputs.end(), start.begin(), start.end());
   return b.control("Loop", inputs, {{"body", body}}, facts);
+}
+
+}  // namespace
+
+std::vector<Ref> repeat(Builder& b, Ref most, std::vector<Ref> start,
+                        const std::function<Step(const std::vector<Ref>&)>& step) {
+  return loop(b, most, start, std::nullopt, [&](Ref, Ref always, const std::vector<Ref>& carried) {
+    Step after = step(carried);
+    after.carried.insert(after.carried.begin(), after.again ? after.again : always);
+    return after.carried;
+  });
+}
+
+std::vector<Ref> collect(Builder& b, Dim turns, const std::vector<Ref>& start,
+                         const std::function<Turn(Ref, const std::vector<Ref>&)>& run) {
+  return loop(b, b.symbolic(turns), start, turns, [&](Ref turn, Ref always, const std::vector<Ref>& carried) {
+    Turn after = run(turn, carried);
+    after.carried.insert(after.carried.begin(), always);
+    after.carried.push_back(after.kept);
+    return after.carried;
+  });
 }
 
 }  // namespace lithify::ops

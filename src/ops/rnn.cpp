@@ -2,9 +2,10 @@
 //
 // A packed sequence is padded again for the node, which is told where each sequence ends. Where it was packed by the
 // model, the tensor from before is taken, and the packing leaves nothing behind.
+#include "ops/rnn.hpp"
+
 #include <fmt/format.h>
 
-#include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::ops {
@@ -276,27 +277,33 @@ Value lstm_cell(Call& c) {
   onnx::Builder& b = c.onnx;
   std::vector<onnx::Value*> hx = c.tensors("hx");
   onnx::Value* gates = b.add(projected(c, c.tensor("input"), "w_ih", "b_ih"), projected(c, hx.at(0), "w_hh", "b_hh"));
-  Dim hidden = hx.at(1)->shape.back();
-  std::vector<onnx::Value*> g = b.split(gates, std::vector<Dim>(4, hidden), static_cast<int64_t>(gates->rank()) - 1);
-  onnx::Value* cell =
-      b.add(b.mul(b.op("Sigmoid", {g[1]}), hx.at(1)), b.mul(b.op("Sigmoid", {g[0]}), b.op("Tanh", {g[2]})));
-  return Value::tuple({b.mul(b.op("Sigmoid", {g[3]}), b.op("Tanh", {cell})), cell});
+  auto [hidden, cell] = lstm_step(b, gates, hx.at(1));
+  return Value::tuple({hidden, cell});
 }
 
 Value gru_cell(Call& c) {
-  onnx::Builder& b = c.onnx;
-  onnx::Value *h = c.tensor("hx"), *x = projected(c, c.tensor("input"), "w_ih", "b_ih"),
-              *r = projected(c, h, "w_hh", "b_hh");
-  int64_t axis = static_cast<int64_t>(x->rank()) - 1;
-  std::vector<Dim> thirds(3, h->shape.back());
-  std::vector<onnx::Value*> xi = b.split(x, thirds, axis), hi = b.split(r, thirds, axis);
-  onnx::Value* reset = b.op("Sigmoid", {b.add(xi[0], hi[0])});
-  onnx::Value* update = b.op("Sigmoid", {b.add(xi[1], hi[1])});
-  onnx::Value* fresh = b.op("Tanh", {b.add(xi[2], b.mul(reset, hi[2]))});
-  return b.add(fresh, b.mul(update, b.sub(h, fresh)));
+  Ref h = c.tensor("hx"), x = projected(c, c.tensor("input"), "w_ih", "b_ih");
+  return gru_step(c.onnx, x, projected(c, h, "w_hh", "b_hh"), h);
 }
 
 }  // namespace
+
+LstmState lstm_step(Builder& b, Ref gates, Ref cell) {
+  int64_t axis = static_cast<int64_t>(gates->rank()) - 1;
+  std::vector<Ref> g = b.split(gates, std::vector<Dim>(4, cell->shape.back()), axis);
+  cell = b.add(b.mul(b.op("Sigmoid", {g[1]}), cell), b.mul(b.op("Sigmoid", {g[0]}), b.op("Tanh", {g[2]})));
+  return {b.mul(b.op("Sigmoid", {g[3]}), b.op("Tanh", {cell})), cell};
+}
+
+Ref gru_step(Builder& b, Ref of_input, Ref of_hidden, Ref hidden) {
+  int64_t axis = static_cast<int64_t>(of_input->rank()) - 1;
+  std::vector<Dim> thirds(3, hidden->shape.back());
+  std::vector<Ref> x = b.split(of_input, thirds, axis), h = b.split(of_hidden, thirds, axis);
+  Ref reset = b.op("Sigmoid", {b.add(x[0], h[0])});
+  Ref update = b.op("Sigmoid", {b.add(x[1], h[1])});
+  Ref fresh = b.op("Tanh", {b.add(x[2], b.mul(reset, h[2]))});
+  return b.add(fresh, b.mul(update, b.sub(hidden, fresh)));
+}
 
 void register_rnn(Registry& ops) {
   std::string common =

@@ -1,0 +1,22 @@
+// Packed parameters of quantized layers.
+#pragma once
+
+#include "ops/elementwise.hpp"
+
+namespace lithify::ops {
+
+/// What the file holds of an object of a native class; refuses any other value.
+const std::vector<Value>& native_state(Call& c, const Value& object);
+
+/// What a layer rounds its input to, which is not quantized yet.
+enum class Rounding {
+  None,       ///< it is quantized already
+  Range,      ///< 256 steps over its range
+  HalfRange,  ///< 128 steps over its range
+  Half,       ///< nothing; the weights are of half precision
+};
+
+/// x times the matrix of packed parameters and plus their bias, and the ReLU of it where the operator has one.
+Ref packed_product(Call& c, Ref x, const Value& packed, Rounding rounding);
+
+}  // namespace lithify::ops
