@@ -131,6 +131,7 @@ class Session:
         self.model = onnx.load(str(path), load_external_data=reference)
         self.names = [i.name for i in self.model.graph.input]
         self.outputs = [(o.name, o.type.tensor_type) for o in self.model.graph.output]
+        self.of_tensors = all(o.type.HasField("tensor_type") for o in self.model.graph.output)
         if reference:
             self.evaluator = onnx.reference.ReferenceEvaluator(self.model)
             return
@@ -151,11 +152,24 @@ class Session:
             if self.evaluator is not None:
                 arrays = self.evaluator.run(None, {n: t.numpy() for n, t in feed.items()})
                 return [torch.from_numpy(np.asarray(a)) for a in arrays]
+            if not self.of_tensors:
+                return self._flattened(self.ort.run(None, {n: t.numpy() for n, t in feed.items()}))
             values = self.ort.run_with_ort_values(None, {n: _to_ort(t) for n, t in feed.items()})
             return [_from_ort(v) for v in values]
         except Exception as error:
             shapes = {n: list(t.shape) for n, t in feed.items()}
             raise Mismatch(f"ONNX Runtime fails at {shapes}: {error}") from error
+
+    def _flattened(self, arrays: list[Any]) -> list[torch.Tensor]:
+        """The tensors of sequences, and of optionals that have one; `outputs` then says what each must be."""
+        self.outputs, tensors = [], []
+        for output, array in zip(self.model.graph.output, arrays, strict=True):
+            kind = output.type.WhichOneof("value")
+            of = output.type if kind == "tensor_type" else getattr(output.type, kind).elem_type
+            items = array if isinstance(array, list) else [] if array is None else [array]
+            tensors += [torch.from_numpy(np.asarray(a)) for a in items]
+            self.outputs += [(output.name, of.tensor_type)] * len(items)
+        return tensors
 
 
 def _to_ort(tensor: torch.Tensor) -> onnxruntime.OrtValue:

@@ -68,13 +68,72 @@ class Kept(nn.Module):
 
 
 class Counter(nn.Module):
+    """Numbers of all kinds, in a branch as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.scale = 1.5
+        self.warm = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        if self.warm:
+            x = x * self.scale
+        if x.sum() > 0:
+            self.scale = self.scale * 0.5
+        self.warm = self.calls > 1
+        return x * self.calls
+
+
+class OuterCounter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Counter()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x) + self.inner.calls
+
+
+class Counted(nn.Module):
+    """Nothing depends on the number."""
+
     def __init__(self) -> None:
         super().__init__()
         self.calls = 0
 
     def forward(self, x: Tensor) -> Tensor:
-        self.calls = self.calls + 1
-        return x * self.calls
+        self.calls += 1
+        return x * 2
+
+
+class Cache(nn.Module):
+    """What is kept has no one shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[Tensor] = [torch.zeros(1, 4)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.rows.append(x)
+        return torch.cat(self.rows)
+
+
+class Last(nn.Module):
+    """None at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        last = self.last
+        y = x if last is None else x + last.sum()
+        self.last = y
+        return y
+
+
+Last.__annotations__ = {"last": Tensor | None}  # as TorchScript reads it: no text
 
 
 def scripted(net: nn.Module, path: Path) -> Path:
@@ -140,10 +199,49 @@ def test_what_no_result_depends_on(training: bool, tmp_path: Path, out: Path) ->
     compare(Session(out).run(x), flat(net(x).detach()))
 
 
-def test_a_number_begins_anew(tmp_path: Path, out: Path) -> None:
-    path = scripted(Counter(), tmp_path / "net")
+@pytest.mark.parametrize("make", [Counter, OuterCounter])
+def test_numbers_go_in_and_out(make: Callable[[], nn.Module], tmp_path: Path, out: Path) -> None:
+    path = scripted(make(), tmp_path / "net")
+    refused = lithify(*command(path, out))
+    assert refused.returncode == 1 and "calls', which every run changes" in refused.stderr, refused.stderr
+    assert "test_state.py" in refused.stderr and not out.exists()  # the line
+    assert lithify(*command(path, out, "--state", "io")).returncode == 0
+    session = Session(out)
+    prefix = "" if make is Counter else "inner."
+    names = [prefix + name for name in ("calls", "scale", "warm")]
+    assert session.names == ["x", *names] and [n for n, _ in session.outputs][1:] == [f"{n}.next" for n in names]
+    net = make()
+    counter = net if make is Counter else net.inner
+    state = [torch.tensor(0), torch.tensor(1.5, dtype=torch.float64), torch.tensor(False)]
+    for turn in range(5):
+        x = torch.randn(3, 4).abs() * (-1) ** turn
+        y, *state = session.run(x, *state)
+        compare([y], flat(net(x)))
+        assert [t.item() for t in state] == [counter.calls, counter.scale, counter.warm]
+
+
+def test_a_number_that_no_result_depends_on(tmp_path: Path, out: Path) -> None:
+    path = scripted(Counted(), tmp_path / "net")
     done = lithify(*command(path, out))
-    assert done.returncode == 0 and "warning LTH049: 'calls' is set by every run" in done.stderr
+    assert done.returncode == 0 and "calls" not in done.stderr, done.stderr
+    assert Session(out).names == ["x"]
+
+
+def test_a_list_that_grows(tmp_path: Path, out: Path) -> None:
+    path = scripted(Cache(), tmp_path / "net")
+    for flags in ((), ("--state", "io")):
+        done = lithify(*command(path, out, *flags))
+        assert done.returncode == 1 and "error LTH049: every run makes the list 'rows' longer" in done.stderr, done.stderr
+        assert "--state frozen" in done.stderr
+    assert lithify(*command(path, out, "--state", "frozen")).returncode == 0
+    x = torch.randn(2, 4)
+    compare(Session(out).run(x), flat(Cache()(x)))
+
+
+def test_what_cannot_go_in_and_out_begins_anew(tmp_path: Path, out: Path) -> None:
+    path = scripted(Last(), tmp_path / "net")
+    done = lithify(*command(path, out))
+    assert done.returncode == 0 and "warning LTH049: 'last' is set by every run" in done.stderr, done.stderr
     assert "test_state.py" in done.stderr  # the line
     x = torch.randn(2, 4)
-    compare(Session(out).run(x), flat(Counter()(x)))
+    compare(Session(out).run(x), flat(Last()(x)))

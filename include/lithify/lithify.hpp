@@ -183,8 +183,8 @@ struct ExportOptions {
 /// An input or output of the model.
 struct ValueInfo {
   std::string name;
-  std::string dtype;               ///< "float32"; empty when it is not known
-  std::vector<std::string> shape;  ///< numbers and formulas
+  std::string dtype;               ///< "float32", "sequence of float32"; empty when it is not known
+  std::vector<std::string> shape;  ///< numbers and formulas; "?" where the elements of a sequence differ
   bool rank_known = true;
   LITHIFY_API std::string str() const;  ///< "x: float32[batch, 10]"
 };

@@ -152,16 +152,16 @@ class _Comparison:
             run.skipped = f"the live model refuses it ({type(error).__name__})"
             return run
         outputs = [o.name for o in self.session.get_outputs()]
-        if len(outputs) != len(expected):
-            raise ExportError(f"the exported model has {len(outputs)} outputs, and the live one {len(expected)}")
         try:
-            got = self.session.run(None, self._feed(tensors))
+            got = _tensors(outputs, self.session.run(None, self._feed(tensors)))
         except Exception as error:
             run.wrong = dict.fromkeys(outputs, f"the runtime fails: {str(error).splitlines()[0][:200]}")
             run.error = float("inf")
             return run
+        if len(got) != len(expected):
+            raise ExportError(f"the exported model has {len(got)} outputs, and the live one {len(expected)}")
         noise: list[float] = []
-        for i, (name, array, live) in enumerate(zip(outputs, got, expected, strict=True)):
+        for i, ((name, array), live) in enumerate(zip(got, expected, strict=True)):
             within = tolerance(str(array.dtype), self.depth.get(name, 0))
             error, wrong = _difference(array, live, within)
             if error > 1 and not wrong:
@@ -188,6 +188,12 @@ class _Comparison:
         copy = onnx.ModelProto()
         copy.CopyFrom(self.proto)
         return _diverge.find(copy, self.folder, self._feed(tensors), lambda: self._live(tensors), wrong)
+
+
+def _tensors(names: list[str], outputs: list[Any]) -> list[tuple[str, Any]]:
+    """Outputs by name; a sequence has several tensors, and an optional may have none."""
+    listed = [o if isinstance(o, list) else [] if o is None else [o] for o in outputs]
+    return [(name, array) for name, arrays in zip(names, listed, strict=True) for array in arrays]
 
 
 def _random(tensor: torch.Tensor) -> torch.Tensor:

@@ -68,8 +68,9 @@ class Stopwatch {
 };
 
 ValueInfo info_of(const onnx::Value& v) {
-  ValueInfo out{v.name, std::string(name_of(v.dtype)), {}, true};
-  for (onnx::Dim d : v.shape) out.shape.push_back(d.str());
+  const std::string type = onnx::print_type(v);
+  ValueInfo out{v.name, type.substr(0, type.find('[')), {}, true};
+  for (onnx::Dim d : v.shape) out.shape.push_back(d ? d.str() : "?");
   return out;
 }
 

@@ -8,6 +8,8 @@
 
 #include "driver/custom.hpp"
 #include "driver/inputs.hpp"
+#include "eval/carry.hpp"
+#include "eval/elements.hpp"
 #include "program/verify.hpp"
 
 namespace lithify::driver {
@@ -31,6 +33,10 @@ void collect_outputs(onnx::Builder& b, const eval::Value& v, const std::string& 
   } else if (auto* t = v.get_if<eval::Tuple>(); t && t->named) {
     for (size_t i = 0; i < t->items->size() && i < t->named->attributes.size(); ++i)
       collect_outputs(b, (*t->items)[i], below(t->named->attributes[i].first), out, depth + 1);
+  } else if (v.is_open_list()) {
+    if (onnx::Value* elements = eval::readable_elements(b, v)) out.emplace_back(name, eval::as_sequence(b, elements));
+  } else if (auto* maybe = v.get_if<eval::Maybe>()) {
+    out.emplace_back(name, eval::as_optional(b, *maybe));
   } else if (v.is_list() || v.is<eval::Tuple>()) {
     const std::vector<eval::Value>& items = v.items();
     for (size_t i = 0; i < items.size(); ++i) collect_outputs(b, items[i], below(std::to_string(i)), out, depth + 1);
@@ -132,7 +138,8 @@ void check_dynamic(const ExportOptions& options, const onnx::Graph& graph, std::
   }
 }
 
-/// Tensors of the model that are inputs of the graph, by name, and whether their contents at the end are outputs.
+/// Tensors and numbers of the model that are inputs of the graph, by name, and whether what they are at the end are
+/// outputs.
 struct StateInputs {
   std::set<std::string> names = {};
   bool outputs = false;
@@ -198,6 +205,13 @@ bool uses(const onnx::Graph& graph, const std::set<std::string>& inputs) {
 }
 
 Diagnostic keeps_state(const eval::Change& change) {
+  if (!change.after && change.grows)
+    return {Code::UnsupportedState,
+            Severity::Error,
+            fmt::format("every run makes the list '{}' longer, and the next one finds it so", change.name),
+            change.place,
+            "--state frozen lets every run begin with what the file holds",
+            change.name};
   if (!change.after)
     return {
         Code::UnsupportedState,
@@ -220,19 +234,25 @@ std::unique_ptr<Evaluated> evaluate(const program::Program& program, const Expor
                                     const Repairs& repairs, bool stop_early) {
   std::unique_ptr<Evaluated> out = evaluate_with(program, options, repairs, stop_early, {});
   if (out->failed() || out->changes.empty() || options.state == ExportOptions::State::Frozen) return out;
+  // What a run changes shows fully once it begins with any state: a flag that only the second run sets is state, too.
   StateInputs state;
-  std::vector<Diagnostic> told;
-  for (const eval::Change& change : out->changes) {
-    if (change.after) state.names.insert(change.name);
-    told.push_back(keeps_state(change));
+  std::map<std::string, eval::Change> changes;
+  std::unique_ptr<Evaluated> with;
+  for (const Evaluated* last = out.get(); last; last = with && !with->failed() ? with.get() : nullptr) {
+    const size_t known = changes.size();
+    for (const eval::Change& change : last->changes) {
+      changes.try_emplace(change.name, change);
+      if (change.after) state.names.insert(change.name);
+    }
+    if (changes.size() == known) break;
+    if (!state.names.empty()) with = evaluate_with(program, options, repairs, stop_early, state);
   }
-  // A tensor that no result depends on is nobody's concern: statistics in training, results kept for a look.
-  const bool depends = !state.names.empty() &&
-                       uses(*evaluate_with(program, options, repairs, stop_early, state)->model.graph, state.names);
+  // What no result depends on is nobody's concern: statistics in training, results kept for a look.
+  const bool kept = with && (with->failed() || uses(*with->model.graph, state.names));
   state.outputs = options.state == ExportOptions::State::InOut;
-  if (depends && state.outputs) out = evaluate_with(program, options, repairs, stop_early, state);
-  for (Diagnostic& d : told)
-    if (d.severity == Severity::Warning || (depends && !state.outputs)) out->diagnostics.push_back(std::move(d));
+  if (kept && state.outputs) out = evaluate_with(program, options, repairs, stop_early, state);
+  for (auto& [name, change] : changes)
+    if (!change.after || (kept && !state.outputs)) out->diagnostics.push_back(keeps_state(change));
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "eval/carry.hpp"
+#include "eval/elements.hpp"
 #include "eval/evaluator.hpp"
 #include "eval/join.hpp"
 
@@ -129,6 +130,7 @@ void Evaluator::branch(const program::Stmt& s, const Value& choice, Frame& frame
     onnx::Value*& mine = side.values[p];
     if (!mine && side.values[1 - p]) mine = placeholder(builder_, d, side.values[1 - p]);
     if (mine) mine = builder_.cast(mine, common_type(d, side.values[0], side.values[1]));
+    if (mine && side.values[1 - p] && side.values[1 - p]->is_sequence()) mine = as_sequence(builder_, mine);
   });
 
   onnx::Value* condition = as_condition(builder_, choice);
@@ -167,7 +169,7 @@ void Evaluator::branch(const program::Stmt& s, const Value& choice, Frame& frame
       results[i] = uncarried(builder_, first, d);
     } else {
       chosen.push_back(i);
-      facts.push_back({first->dtype, common_shape(builder_, d.name, first->shape, second->shape)});
+      facts.push_back(common_fact(builder_, d.name, first, second));
       outputs[0].push_back(first);
       outputs[1].push_back(second);
     }

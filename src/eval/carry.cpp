@@ -5,36 +5,19 @@
 #include <algorithm>
 
 #include "eval/call.hpp"
+#include "eval/elements.hpp"
 
 namespace lithify::eval {
 namespace {
 
-/// An element as a row. One that was chosen from the first axis of a tensor by a number is a row there.
-onnx::Value* as_row(onnx::Builder& b, onnx::Value* v) {
-  const onnx::Node* node = v->producer;
-  if (node && node->op_type == "Gather" && node->int_attribute("axis", 0) == 0 && node->inputs[1]->rank() == 0)
-    if (const auto& at = node->inputs[1]->contents; at && at->front().is_constant())
-      return b.op("Gather", {node->inputs[0], b.ints({*at->front().constant()})}, {{"axis", int64_t{0}}});
-  return b.unsqueeze(v, {0});
-}
-
-onnx::Value* stacked(onnx::Builder& b, const List& list) {
-  onnx::Inputs parts;
-  if (list.head) parts.push_back(list.head);
-  for (const Value& item : list.items)
+onnx::Value* all_of(onnx::Builder& b, const List& list) {
+  onnx::Inputs items;
+  for (const Value& item : list.items) {
     if (item.is_tensor() && is_complex(item.tensor()->dtype()))
       throw Error(Code::UnsupportedControlFlow, "a list of complex tensors has a length known only at run time");
-  for (const Value& item : list.items) parts.push_back(as_row(b, carried(b, item)));
-  if (parts.empty()) return nullptr;
-  for (const onnx::Value* part : parts)
-    if (part->dtype != parts[0]->dtype || part->rank() != parts[0]->rank() ||
-        !std::equal(part->shape.begin() + 1, part->shape.end(), parts[0]->shape.begin() + 1))
-      throw Error(
-          Code::UnsupportedControlFlow,
-          fmt::format("the elements of a list whose length is known only at run time differ in type or shape: {} "
-                      "and {}",
-                      onnx::print_type(*parts[0]), onnx::print_type(*part)));
-  return b.concat(parts, 0);
+    items.push_back(carried(b, item));
+  }
+  return gathered(b, list.head ? list.head->read(b) : nullptr, items);
 }
 
 bool is_number(const Value& v) {
@@ -61,21 +44,54 @@ onnx::Value* carried(onnx::Builder& b, const Value& v) {
   if (v.is_int()) return b.symbolic(v.integer());
   if (auto* d = v.get_if<double>()) return b.scalar(DType::Double, *d);
   if (auto* flag = v.get_if<bool>()) return b.scalar_int(DType::Bool, *flag);
-  if (auto* l = v.get_if<std::shared_ptr<List>>()) return stacked(b, **l);
+  if (auto* l = v.get_if<std::shared_ptr<List>>()) return all_of(b, **l);
   if (v.is_quantized())
     throw Error(Code::UnsupportedControlFlow,
                 "a quantized tensor is an element of a list whose length is known only at run time");
   return nullptr;
 }
 
+onnx::Value* readable_elements(onnx::Builder& b, const Value& v) {
+  const List& list = **v.get_if<std::shared_ptr<List>>();
+  if (!list.unreadable.empty()) throw Error(Code::UnsupportedControlFlow, list.unreadable);
+  if (list.growing) throw Error(Code::UnsupportedControlFlow, "a loop reads a list that it appends to");
+  return carried(b, v);
+}
+
+onnx::Value* as_optional(onnx::Builder& b, const Maybe& maybe) {
+  constexpr int since = 16;  // If gives optionals
+  if (b.opset() < since) b.needs_opset("results that are None or a tensor", since);
+  onnx::Value* value = maybe.value->is_list() ? nullptr : carried(b, *maybe.value);
+  if (!value)
+    throw Error(
+        Code::UnsupportedControlFlow,
+        fmt::format("a result is None or a {}, and which one is known only at run time", maybe.value->kind_name()));
+  value = b.real(value);
+  auto body = [&](onnx::Inputs inputs, onnx::Attributes attributes) {
+    auto graph = b.new_body(onnx::Builder::Body::Branch);
+    Inside inside(b, *graph);
+    b.body_outputs(std::vector{b.op("Optional", std::move(inputs), std::move(attributes))});
+    return graph;
+  };
+  auto type = std::make_shared<onnx::Value>();
+  type->dtype = value->dtype;
+  type->shape = value->shape;
+  return b.control("If", {as_condition(b, *maybe.present)},
+                   {{"then_branch", body({value}, {})},
+                    {"else_branch", body({}, {{"type", std::shared_ptr<const onnx::Value>(type)}})}},
+                   {{value->dtype, value->shape, onnx::Value::Form::Optional}})[0];
+}
+
 Value uncarried(onnx::Builder& b, onnx::Value* v, const Difference& kind) {
   const Value& some = kind.first.is<Uninitialized>() ? kind.second : kind.first;
   if (some.is_list()) {
     auto list = std::make_shared<List>();
-    list->head = v;
-    list->numbers = is_number(kind.first) || is_number(kind.second);
-    for (const Value* v : {&kind.first, &kind.second})
-      if (auto* l = v->get_if<std::shared_ptr<List>>(); l && (*l)->growing) list->growing = true;
+    list->become(v, is_number(kind.first) || is_number(kind.second));
+    for (const Value* side : {&kind.first, &kind.second})
+      if (auto* l = side->get_if<std::shared_ptr<List>>()) {
+        if (!list->numbers) (*l)->link(*list->head);
+        list->growing = list->growing || (*l)->growing;
+      }
     return list;
   }
   bool number = is_number(kind.first) || is_number(kind.second);
@@ -96,6 +112,7 @@ DType common_type(const Difference& d, const onnx::Value* first, const onnx::Val
 }
 
 onnx::Value* placeholder(onnx::Builder& b, const Difference& d, const onnx::Value* like) {
+  if (like->is_sequence()) return empty_sequence(b, like->dtype, common_element_shape(b, like->shape, like->shape));
   onnx::Shape shape = like->shape;
   if (!d.first.is<Uninitialized>() && !d.second.is<Uninitialized>()) shape[0] = b.dim(0);
   for (onnx::Dim& size : shape)
@@ -103,18 +120,21 @@ onnx::Value* placeholder(onnx::Builder& b, const Difference& d, const onnx::Valu
   return b.full(shape, b.scalar_int(like->dtype, 0));
 }
 
-onnx::Shape common_shape(onnx::Builder& b, const std::string& name, const onnx::Shape& first,
-                         const onnx::Shape& second) {
-  if (first.size() != second.size())
+onnx::Builder::Fact common_fact(onnx::Builder& b, const std::string& name, const onnx::Value* first,
+                                const onnx::Value* second) {
+  if (first->rank() != second->rank())
     throw Error(Code::UnsupportedControlFlow, fmt::format("'{}' has {} dimensions on one path and {} on the other",
-                                                          name, first.size(), second.size()));
-  onnx::Shape out = first;
+                                                          name, first->rank(), second->rank()));
+  if (first->is_sequence())
+    return {first->dtype, common_element_shape(b, first->shape, second->shape), onnx::Value::Form::Sequence};
+  onnx::Shape out = first->shape;
   for (size_t i = 0; i < out.size(); ++i) {
-    if (first[i] == second[i] && b.computable(first[i])) continue;
-    int64_t lower = std::max<int64_t>(0, std::min(first[i].lower().value_or(0), second[i].lower().value_or(0)));
+    const Dim x = first->shape[i], y = second->shape[i];
+    if (x == y && b.computable(x)) continue;
+    int64_t lower = std::max<int64_t>(0, std::min(x.lower().value_or(0), y.lower().value_or(0)));
     out[i] = b.sym.symbol({.name = fmt::format("{}_dim{}", symbol_name(name), i), .lower = lower});
   }
-  return out;
+  return {first->dtype, std::move(out)};
 }
 
 }  // namespace lithify::eval

@@ -24,9 +24,16 @@ class Inside {
 bool decided_at_run_time(onnx::Builder& b, const Value& condition);
 onnx::Value* as_condition(onnx::Builder& b, const Value& condition);
 
-/// The value of the graph that a tensor, number or list is now; elements of a list are stacked. nullptr for what has no
-/// contents: an uninitialized value, an empty list.
+/// The value of the graph that a tensor, number or list is now. The elements of a list are the rows of one tensor where
+/// they have one shape, and else a sequence. nullptr for what has no contents: an uninitialized value, an empty list.
 onnx::Value* carried(onnx::Builder& b, const Value& v);
+
+/// The same of a list that is read. Throws UnsupportedControlFlow where its elements are not known.
+onnx::Value* readable_elements(onnx::Builder& b, const Value& list);
+
+/// A value that may be None, as an optional of the graph. Throws UnsupportedControlFlow for what is no tensor or
+/// number.
+onnx::Value* as_optional(onnx::Builder& b, const Maybe& maybe);
 
 /// What `carried` gives is of this kind, for both values: as a value of the program again.
 Value uncarried(onnx::Builder& b, onnx::Value* v, const Difference& kind);
@@ -35,14 +42,14 @@ Value uncarried(onnx::Builder& b, onnx::Value* v, const Difference& kind);
 DType common_type(const Difference& d, const onnx::Value* first, const onnx::Value* second);
 
 /// Stands for a value that is never read, or for an empty list: zeros of a type and as much of a shape as is known
-/// here.
+/// here; no elements, where the other is a sequence.
 onnx::Value* placeholder(onnx::Builder& b, const Difference& d, const onnx::Value* like);
 
 /// A name for a symbol, after a name of the program; names that a compiler made up say nothing.
 std::string symbol_name(const std::string& name);
 
-/// A shape that holds for both: a size that differs, or that is known inside a body alone, is a new symbol.
-onnx::Shape common_shape(onnx::Builder& b, const std::string& name, const onnx::Shape& first,
-                         const onnx::Shape& second);
+/// A fact that holds for both: a size that differs, or that is known inside a body alone, is a new symbol.
+onnx::Builder::Fact common_fact(onnx::Builder& b, const std::string& name, const onnx::Value* first,
+                                const onnx::Value* second);
 
 }  // namespace lithify::eval

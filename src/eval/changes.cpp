@@ -1,7 +1,19 @@
 // What a run changes of the model itself: buffers, and attributes of modules.
+#include "eval/carry.hpp"
 #include "eval/evaluator.hpp"
 
 namespace lithify::eval {
+namespace {
+
+/// The type in the graph of a number that is an attribute.
+std::optional<DType> type_of_number(const program::Data& data) {
+  using K = program::Data::Kind;
+  if (data.kind == K::Int) return DType::Int64;
+  if (data.kind == K::Float) return DType::Double;
+  return data.kind == K::Bool ? std::optional(DType::Bool) : std::nullopt;
+}
+
+}  // namespace
 
 onnx::Value* Evaluator::contents_at_first(const TensorView& weight) {
   const auto found = paths_.find(&weight);
@@ -11,6 +23,16 @@ onnx::Value* Evaluator::contents_at_first(const TensorView& weight) {
   onnx::Shape shape;
   for (int64_t n : weight.sizes) shape.push_back(builder_.dim(n));
   return contents = builder_.input(path, weight.dtype, std::move(shape));
+}
+
+Value Evaluator::attribute_at_first(const program::Data& data, const std::string& path) {
+  const std::optional<DType> type = type_of_number(data);
+  if (!type || !state_inputs.contains(path)) return from_data(data);
+  onnx::Value* in = builder_.input(path, *type, {});
+  if (type == DType::Int64) return builder_.symbol_of(in, path.substr(path.rfind('.') + 1));
+  auto number = std::make_shared<Tensor>(in);
+  number->is_number = true;
+  return number;
 }
 
 std::vector<Change> Evaluator::changes() {
@@ -45,8 +67,13 @@ void Evaluator::find_changes(const program::Object& object, std::set<const void*
       const auto* list = v ? v->get_if<std::shared_ptr<List>>() : nullptr;
       const bool same = v && equal(builder_.sym, *v, from_data(data)) == true;
       const bool longer = list && data.container && (*list)->items.size() != data.container->items.size();
-      if (longer || (!same && set != set_at_.end() && read_first_.contains({&now, name})))
-        out.push_back(std::move(change));
+      if (!longer && (same || set == set_at_.end() || !read_first_.contains({&now, name}))) continue;
+      if (const auto type = type_of_number(data); type && v && v->is_number()) {
+        onnx::Value* after = carried(builder_, *v);
+        if (after->dtype == *type && after->rank() == 0) change.after = after;
+      }
+      change.grows = longer;
+      out.push_back(std::move(change));
     }
   }
 }

@@ -1,5 +1,5 @@
 """Control flow that depends on the contents or the sizes of tensors: both branches, and no, one and many turns."""
-# ruff: noqa: SIM108, B905 -- branches are what is tested; TorchScript has no zip(strict=)
+# ruff: noqa: SIM108, B905, RUF005 -- branches are what is tested; TorchScript has no zip(strict=), and no [*a, b]
 
 import math
 from typing import NamedTuple
@@ -408,7 +408,7 @@ def count_rows(x: Tensor) -> Tensor:
     return total
 
 
-case(count_rows, x[B, 4], trace=False)
+case(count_rows, x[B, 4], trace=False, empty=True)
 
 
 def rows(x: Tensor) -> Tensor:
@@ -418,7 +418,7 @@ def rows(x: Tensor) -> Tensor:
     return total
 
 
-case(rows, x[S, 4], trace=False)
+case(rows, x[S, 4], trace=False, empty=True)
 
 
 def collect(x: Tensor) -> Tensor:
@@ -462,7 +462,7 @@ def growing(x: Tensor) -> Tensor:
     return y * y.size(0)
 
 
-case(growing, x[B, 4], trace=False)
+case(growing, x[B, 4], trace=False, empty=True)
 
 
 def growing_together(x: Tensor) -> Tensor:
@@ -548,7 +548,7 @@ def nested_loops(x: Tensor) -> Tensor:
     return total
 
 
-case(nested_loops, x[B, S], trace=False)
+case(nested_loops, x[B, S], trace=False, empty=True)
 
 
 def loop_in_a_branch(x: Tensor) -> Tensor:
@@ -582,7 +582,7 @@ def in_place_in_a_loop(x: Tensor) -> Tensor:
     return y
 
 
-case(in_place_in_a_loop, x[B, 4], trace=False)
+case(in_place_in_a_loop, x[B, 4], trace=False, empty=True)
 
 
 def accumulate_in_place(x: Tensor) -> Tensor:
@@ -619,7 +619,7 @@ def carried_tuple(x: Tensor) -> Tensor:
     return state[0] + state[1]
 
 
-case(carried_tuple, x[S, 4], trace=False)
+case(carried_tuple, x[S, 4], trace=False, empty=True)
 
 
 def dict_state(x: Tensor) -> Tensor:
@@ -905,6 +905,374 @@ def seen_before(x: Tensor) -> Tensor:
 
 
 case(seen_before, x[S, 4], trace=False, also=either)
+
+
+# ---- lists whose elements differ in their sizes: sequences --------------------------------------------------------------
+
+
+def prefixes(x: Tensor) -> Tensor:
+    out: list[Tensor] = []
+    for i in range(x.size(0)):
+        out.append(x[: i + 1] * 2)
+    return torch.cat(out)
+
+
+case(prefixes, x[S, 4], trace=False)
+
+
+def prefixes_by_index(x: Tensor) -> tuple[Tensor, int]:
+    parts: list[Tensor] = []
+    for i in range(x.size(0)):
+        parts.append(x[i:])
+    total = torch.zeros(4)
+    for i in range(len(parts)):
+        total = total + parts[i].sum(0) * parts[-1 - i].size(0)
+    return total, len(parts)
+
+
+case(prefixes_by_index, x[S, 4], trace=False)
+
+
+def over_the_elements(x: Tensor) -> Tensor:
+    parts = [x]
+    for i in range(x.size(0)):
+        parts.append(x[i : i + 2])
+    total = torch.zeros(4)
+    for part in parts:
+        total = total + part.amax(0)
+    return total
+
+
+case(over_the_elements, x[S, 4], trace=False)
+
+
+def list_is_the_result(x: Tensor) -> list[Tensor]:
+    out: list[Tensor] = []
+    for i in range(x.size(0)):
+        out.append(x[: i + 1])
+    return out
+
+
+case(list_is_the_result, x[S, 4], trace=False)
+
+
+def rows_are_the_result(x: Tensor) -> tuple[Tensor, list[Tensor]]:
+    out: list[Tensor] = []
+    for i in range(x.size(0)):
+        out.append(x[i] * i)
+    return x * 2, out
+
+
+case(rows_are_the_result, x[S, 4], trace=False)
+
+
+def joined_with_the_last(x: Tensor) -> Tensor:
+    out = [x[:1]]
+    for i in range(x.size(0)):
+        out.append(torch.cat([out[-1], x[i : i + 1]]))
+    return out[-1] + out[0]
+
+
+case(joined_with_the_last, x[S, 4], trace=False)
+
+
+def stack_of_halves(x: Tensor) -> Tensor:
+    stack = [x]
+    total = torch.zeros(4)
+    while len(stack) > 0:
+        top = stack.pop()
+        n = top.size(0)
+        if n > 1:
+            stack.append(top[: n // 2])
+            stack.append(top[n // 2 :])
+        else:
+            total = torch.tanh(total + top[0])
+    return total
+
+
+case(stack_of_halves, x[S, 4], trace=False)
+
+
+def longer_on_one_path(x: Tensor) -> Tensor:
+    parts = [x[:1], x]
+    if x.sum() > 0:
+        parts.append(x * 3)
+    return torch.cat(parts) * len(parts)
+
+
+case(longer_on_one_path, x[B, 4], trace=False, also=either)
+
+
+def empty_on_one_path(x: Tensor) -> list[Tensor]:
+    parts: list[Tensor] = []
+    if x.sum() > 0:
+        parts.append(x)
+        parts.append(x[1:])
+    return parts
+
+
+case(empty_on_one_path, x[B, 4], trace=False, also=either)
+
+
+def rows_on_one_path(x: Tensor) -> Tensor:
+    if x.sum() > 0:
+        parts = [x, x + 1]
+    else:
+        parts = [x, x[:1], x * 2]
+    return torch.cat(parts)
+
+
+case(rows_on_one_path, x[B, 4], trace=False, also=either)
+
+
+def chosen_by_the_run(x: Tensor) -> Tensor:
+    parts = [x, x[:1], torch.cat([x, x])]
+    return parts[int(x.sum() > 0) + 1] * 2
+
+
+case(chosen_by_the_run, x[B, 4], trace=False, also=either)
+
+
+def replaced_by_the_run(x: Tensor) -> Tensor:
+    parts = [x, x[:1], torch.cat([x, x])]
+    for i in range(x.size(0)):
+        parts[i % 3] = torch.cat([parts[i % 3], x[i : i + 1]])
+        parts[-2] = parts[-2] * 2
+        parts[-1] = parts[-1] + 1
+    return torch.cat(parts)
+
+
+case(replaced_by_the_run, x[S, 4], trace=False)
+
+
+def taken_out_and_put_in(x: Tensor) -> Tensor:
+    parts = [x, x[:1]]
+    for i in range(x.size(0)):
+        parts.insert(0, x[i:])
+        parts.insert(-1, x[: i + 1] * 2)
+        parts.pop(0)
+        del parts[1]
+        parts.append(x[:1] * i)
+    return torch.cat(parts)
+
+
+case(taken_out_and_put_in, x[S, 4], trace=False)
+
+
+def cut_reversed_and_joined(x: Tensor) -> Tensor:
+    parts: list[Tensor] = []
+    for i in range(x.size(0)):
+        parts.append(x[: i + 1] + i)
+    more = parts[1:] + parts[:-1] + parts[::2]
+    more.reverse()
+    more.extend(parts)
+    more += [x]
+    return torch.cat([x] + more, 0)
+
+
+case(cut_reversed_and_joined, x[S, 4], trace=False)
+
+
+def scanned_behind_others(x: Tensor) -> Tensor:
+    parts = [x]
+    for i in range(x.size(0)):
+        parts.append(x[i : i + 1])
+    return torch.cat(parts)
+
+
+case(scanned_behind_others, x[S, 4], trace=False)
+
+
+def stacked_from_a_sequence(x: Tensor) -> Tensor:
+    parts: list[Tensor] = []
+    for i in range(x.size(0)):
+        parts.append(x[: i + 1])
+    for i in range(len(parts)):
+        parts[i] = parts[i].sum(0)[None]
+    return torch.stack(parts, 1)
+
+
+case(stacked_from_a_sequence, x[S, 4], trace=False)
+
+
+def lists_in_nested_loops(x: Tensor) -> Tensor:
+    out: list[Tensor] = []
+    for i in range(x.size(0)):
+        for j in range(i):
+            out.append(x[j : i + 1])
+    out.append(x)
+    return torch.cat(out)
+
+
+case(lists_in_nested_loops, x[S, 4], trace=False)
+
+
+def selected_in_a_loop(x: Tensor) -> tuple[Tensor, int]:
+    """What is found in each row, as detectors do it for each image."""
+    found: list[Tensor] = []
+    most = 0
+    for i in range(x.size(0)):
+        row = x[i][x[i] > 0]
+        most = max(most, row.size(0))
+        found.append(row)
+    return torch.cat(found), most
+
+
+case(selected_in_a_loop, x[S, 4], trace=False, also=either)
+
+
+def over_unbound(x: Tensor) -> Tensor:
+    total = torch.zeros(4)
+    for row in x.unbind(0):
+        total = total * 0.5 + row
+    columns = x.t().unbind(1)
+    return total + columns[0] * len(columns)
+
+
+case(over_unbound, x[S, 4], trace=False)
+
+
+def written_in_a_list(x: Tensor) -> Tensor:
+    out: list[Tensor] = []
+    for i in range(x.size(0)):
+        out.append(x[i] * 2)
+        out[i] += 1
+    out[0].mul_(3)
+    last = out[-1]
+    last.add_(5)
+    return torch.stack(out) + last
+
+
+case(written_in_a_list, x[S, 4], trace=False)
+
+
+def written_by_the_run(x: Tensor) -> Tensor:
+    parts = [x[0] * 1, x[0] * 2]
+    for i in range(x.size(0)):
+        parts[i % 2] += x[i]
+        parts[0].mul_(0.5)
+    return parts[0] - parts[1]
+
+
+case(written_by_the_run, x[S, 4], trace=False)
+
+# ---- None on one path ---------------------------------------------------------------------------------------------------
+
+
+def none_on_one_path(x: Tensor) -> Tensor:
+    y: Tensor | None = None
+    if x.sum() > 0:
+        y = x * 2
+    if y is None:
+        return x - 1
+    return x + y
+
+
+case(none_on_one_path, x[B, 4], trace=False, also=either)
+
+
+def either_is_none(x: Tensor) -> Tensor:
+    a: Tensor | None = x + 1
+    b: Tensor | None = None
+    if x.sum() > 0:
+        a, b = None, x * 3
+    y = x
+    if a is not None and b is None:
+        y = y + a
+    if b is not None:
+        y = y * b
+    return y
+
+
+case(either_is_none, x[B, 4], trace=False, also=either)
+
+
+def none_before_the_loop(x: Tensor) -> Tensor:
+    best: Tensor | None = None
+    for i in range(x.size(0)):
+        if best is None:
+            best = x[i]
+        else:
+            best = torch.maximum(best, x[i])
+    assert best is not None
+    return best
+
+
+case(none_before_the_loop, x[S, 4], trace=False)
+
+
+def none_until_found(x: Tensor) -> Tensor:
+    found: Tensor | None = None
+    for i in range(x.size(0)):
+        if x[i].sum() > 1:
+            found = x[i : i + 2]
+        elif x[i].sum() < -3:
+            found = None
+    if found is None:
+        return torch.zeros(1, 4)
+    return found
+
+
+case(none_until_found, x[S, 4], trace=False, also=either)
+
+
+def index_or_none(x: Tensor) -> Tensor:
+    at: int | None = None
+    scale: float | None = None
+    for i in range(x.size(0)):
+        if x[i].sum() > 1:
+            at = i
+            scale = 0.5
+    if at is not None and scale is not None:
+        return x[at] * scale
+    return x[0]
+
+
+case(index_or_none, x[S, 4], trace=False, also=either)
+
+
+class Recurrent(nn.Module):
+    """A state of two tensors that is None at first, and again where the input says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.LSTMCell(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state: tuple[Tensor, Tensor] | None = None
+        for i in range(x.size(0)):
+            if x[i].sum() > 3:
+                state = None
+            else:
+                state = self.cell(x[i : i + 1], state)
+        return x if state is None else state[0] + state[1]
+
+
+case(Recurrent(), x[S, 4], trace=False, also=either)
+
+
+def given_to_a_function(y: Tensor | None, x: Tensor) -> Tensor:
+    return x if y is None else x * y
+
+
+def optional_argument(x: Tensor) -> Tensor:
+    y: Tensor | None = None
+    if x.sum() > 0:
+        y = x.exp()
+    return given_to_a_function(y, x) + given_to_a_function(None, x)
+
+
+case(optional_argument, x[B, 4], trace=False, also=either)
+
+
+def optional_result(x: Tensor) -> tuple[Tensor, Tensor | None]:
+    y: Tensor | None = None
+    if x.sum() > 0:
+        y = x.sum(0)
+    return x * 2, y
+
+
+case(optional_result, x[B, 4], trace=False, also=either)
 
 
 # ---- sizes that only the data tells -------------------------------------------------------------------------------------

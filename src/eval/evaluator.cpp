@@ -186,7 +186,9 @@ std::shared_ptr<Object> Evaluator::from_object(const std::shared_ptr<program::Ob
   out->class_name = object->class_name;
   out->type = program_.find_class(object->class_name);
   if (auto path = paths_.find(object.get()); path != paths_.end()) out->path = path->second;
-  for (auto& [name, data] : object->attributes) out->attributes.emplace_back(name, from_data(data));
+  const std::string prefix = out->path.empty() ? "" : out->path + ".";
+  for (auto& [name, data] : object->attributes)
+    out->attributes.emplace_back(name, attribute_at_first(data, prefix + name));
   if (object->state) {
     const program::Function* set = out->type ? out->type->method("__setstate__") : nullptr;
     if (set) {
@@ -521,6 +523,32 @@ bool on_numbers(const std::vector<Rule>& rules, const std::vector<Value>& operan
          std::any_of(rules.begin(), rules.end(), [](const Rule& r) { return r.schema.overload == "number"; });
 }
 
+const Maybe* optional_among(const std::vector<Value>& positional,
+                            const std::vector<std::pair<std::string, Value>>& keywords) {
+  for (const Value& v : positional)
+    if (auto* m = v.get_if<Maybe>()) return m;
+  for (auto& [name, v] : keywords)
+    if (auto* m = v.get_if<Maybe>()) return m;
+  return nullptr;
+}
+
+/// What can be done with a value that may be None: ask whether it is, and take it not to be.
+Value apply_to_optional(onnx::Builder& b, std::string_view name, const Maybe& maybe,
+                        const std::vector<Value>& positional) {
+  if (name == "aten::_unwrap_optional" || name == "prim::unchecked_unwrap_optional") return *maybe.value;
+  const bool compares = name == "aten::__is__" || name == "aten::__isnot__";
+  if (compares && positional.size() == 2 && positional[1].is_none()) {
+    onnx::Value* there = as_condition(b, *maybe.present);
+    Value answer = name == "aten::__isnot__" ? there : b.op("Not", {there});
+    answer.tensor()->is_number = true;
+    return answer;
+  }
+  throw Error(Code::UnsupportedControlFlow,
+              fmt::format("{} is given a {} that is None on another path, and which one is known only at run time",
+                          name, maybe.value->kind_name()),
+              "compare the argument with None first, and call it in a branch");
+}
+
 /// Whether an element of a list is changed, and the run decides which one.
 bool changes_element_at_run_time(std::string_view name, const std::vector<Value>& positional) {
   return (name == "aten::_set_item" || name == "aten::pop" || name == "aten::insert" || name == "aten::Delete") &&
@@ -542,8 +570,13 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
                  Severity::Error,
                  fmt::format("there is no rule for the operator {}", base),
                  {},
-                 "see `lithify ops` for what is supported; --custom-ops FILE says what another operator becomes",
+                 base.starts_with("python::")
+                     ? "save the program after run_decompositions(), which leaves operators alone"
+                     : "see `lithify ops` for what is supported; --custom-ops FILE says what "
+                       "another operator becomes",
                  std::string(base)});
+  if (const Maybe* maybe = optional_among(positional, keywords))
+    return apply_to_optional(builder_, base, *maybe, positional);
   if (std::any_of(positional.begin(), positional.end(), [](const Value& v) { return v.is_open_list(); }) ||
       changes_element_at_run_time(base, positional))
     return apply_to_open(base, positional, keywords);
@@ -858,6 +891,7 @@ void Evaluator::assign(const Stmt& s, Frame& frame) {
     if (all.is_poison()) {
       values.assign(s.targets.size(), Poison{});
     } else if (all.is_tensor() || all.is_quantized()) {
+      unpacked = s.targets.size();
       values = apply("aten::unbind", {all}).items();
     } else {
       values = all.items();
@@ -1015,8 +1049,12 @@ Value Evaluator::evaluate(const Expr& e, Frame& frame) {
       return call_method(evaluate(e.items[0], frame), e, frame);
     case K::Annotate:
       return evaluate_annotation(e.type, evaluate(e.items[0], frame));
-    case K::UncheckedCast:
-      return evaluate(e.items[0], frame);
+    case K::UncheckedCast: {
+      Value v = evaluate(e.items[0], frame);
+      const Maybe* maybe = v.get_if<Maybe>();
+      if (!maybe || e.type.name == "Optional") return v;
+      return e.type.name == "NoneType" || e.type.name == "None" ? Value(None{}) : usable(*maybe->value);
+    }
     case K::Uninitialized:
       return Uninitialized{};
     case K::IsInstance:
@@ -1062,7 +1100,8 @@ Value Evaluator::attribute(const Value& object, const std::string& name) {
   if (auto* o = object.get_if<std::shared_ptr<Object>>()) {
     if (Value* v = (*o)->attribute(name)) {
       // Weights and modules are read all the time, and looked at by themselves.
-      if (!v->is_tensor() && !v->is_quantized() && !v->is<std::shared_ptr<Object>>())
+      const bool weight = (v->is_tensor() && !v->tensor()->is_number) || v->is_quantized();
+      if (!weight && !v->is<std::shared_ptr<Object>>())
         if (std::pair key(o->get(), name); !set_at_.contains(key)) read_first_.insert(std::move(key));
       return usable(*v);
     }
@@ -1105,6 +1144,9 @@ Value Evaluator::subscript(const Value& container, const Value& index) {
 
 bool Evaluator::is_instance(const Value& v, const Type& type) {
   const std::string& t = type.name;
+  if (v.is<Maybe>())
+    throw Error(Code::UnsupportedControlFlow, "isinstance of a value that is None on one path of the run",
+                "compare it with None instead");
   if (t == "Tuple" && !type.args.empty() && !v.is<Tuple>()) {
     // Several alternatives.
     return std::any_of(type.args.begin(), type.args.end(), [&](const Type& a) { return is_instance(v, a); });

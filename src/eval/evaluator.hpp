@@ -61,8 +61,9 @@ struct NumberUse {
 /// Something of the model that forward leaves other than it found it: the next run would find that.
 struct Change {
   std::string name;              ///< in the state dict
-  onnx::Value* after = nullptr;  ///< the contents of a tensor at the end; nullptr for all that cannot be an output
+  onnx::Value* after = nullptr;  ///< a tensor or number at the end; nullptr for all that cannot be an output
   Place place;                   ///< of a statement that changes it
+  bool grows = false;            ///< a list that is longer at the end
 };
 
 /// A position in the program as a node keeps it (onnx::Node::origin), and back.
@@ -101,7 +102,7 @@ class Evaluator {
 
   /// Into how many names the result of the operator that is being called is unpacked; 0 where that is not said.
   size_t unpacked = 0;
-  /// Tensors of the model, by their names in the state dict, that are inputs of the graph and no weights.
+  /// Tensors and numbers of the model, by their names in the state dict, that are inputs of the graph.
   std::set<std::string> state_inputs;
 
   std::vector<Diagnostic> diagnostics;
@@ -163,6 +164,7 @@ class Evaluator {
   void note_stretched(Origin operand, bool constant, sym::Expr size, size_t axis);
   bool has_size_of_one(const Literal& literal) const;
   onnx::Value* contents_at_first(const TensorView& weight);
+  Value attribute_at_first(const program::Data& data, const std::string& path);
   void find_changes(const program::Object& object, std::set<const void*>& seen, std::vector<Change>& out);
 
   void report(Diagnostic d);

@@ -30,10 +30,25 @@ bool same(const Value& a, const Value& b) {
   if (auto* x = a.get_if<Function>())
     return x->function == b.get_if<Function>()->function && x->closure == b.get_if<Function>()->closure;
   if (auto* x = a.get_if<Tuple>()) return x->items == b.get_if<Tuple>()->items;
+  if (auto* x = a.get_if<Maybe>()) return x->value == b.get_if<Maybe>()->value;
   return a.is_none() || a.is<Uninitialized>();
 }
 
+/// Whether a value is not None, and what it is then.
+Value present(const Value& v) { return v.is<Maybe>() ? *v.get_if<Maybe>()->present : Value(!v.is_none()); }
+Value unwrapped(const Value& v) {
+  if (v.is<Maybe>()) return *v.get_if<Maybe>()->value;
+  return v.is_none() ? Value(Uninitialized{}) : v;
+}
+
 bool is_data(const Value& v) { return v.is_tensor() || v.is_number(); }
+
+/// Whether one of two values is None or may be, and both are not for sure. What is never read may be anything.
+bool optional(const Value& a, const Value& b) {
+  const bool maybe = a.is<Maybe>() || b.is<Maybe>();
+  const bool uninitialized = a.is<Uninitialized>() || b.is<Uninitialized>();
+  return maybe || (!uninitialized && a.is_none() != b.is_none());
+}
 
 std::string below(const std::string& name, const std::string& part) { return name.empty() ? part : name + "_" + part; }
 
@@ -67,6 +82,12 @@ Value Join::merge(const Value& a, const Value& b, const std::string& name) {
   if (a.is_poison() || b.is_poison()) return Poison{};
   if (a.is<Undecided>()) return a;
   if (b.is<Undecided>()) return b;
+  if (optional(a, b)) {
+    Value is_there = merge(present(a), present(b), below(name, "is_there"));
+    Value value = merge(unwrapped(a), unwrapped(b), name);
+    if (value.is<Undecided>()) return value;
+    return Maybe{std::make_shared<Value>(std::move(is_there)), std::make_shared<Value>(std::move(value))};
+  }
   bool one = a.is<Uninitialized>() || b.is<Uninitialized>();
   const Value& some = a.is<Uninitialized>() ? b : a;
   if (one && existed_.contains(identity(some))) return some;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "eval/carry.hpp"
+#include "eval/elements.hpp"
 #include "eval/evaluator.hpp"
 #include "eval/join.hpp"
 
@@ -29,7 +30,8 @@ struct Carried {
   bool scanned = false;  ///< a list that is only appended to
   DType type = DType::Undefined;
   std::vector<Progress> sizes;
-  std::optional<Progress> number;  ///< of an integer
+  std::optional<onnx::Shape> element;  ///< of a list that is a sequence, in place of its sizes
+  std::optional<Progress> number;      ///< of an integer
 };
 
 bool is_integer(const Difference& d) { return d.second.is_int() && (d.first.is_int() || d.first.is<Uninitialized>()); }
@@ -50,7 +52,9 @@ class Evaluator::Repetition {
   void run() {
     const std::vector<Diagnostic> diagnostics = e_.diagnostics;
     const std::map<std::string, OperatorUse> operators = e_.operators;
-    index_ = b_.sym.symbol({.name = count_ ? symbol_name(s_.targets[0]) : "turn", .lower = 0});
+    sym::SymbolInfo info{.name = count_ ? symbol_name(s_.targets[0]) : "turn", .lower = 0};
+    if (count_) info.below = *count_;
+    index_ = b_.sym.symbol(std::move(info));
     if (!count_) first_condition_ = e_.evaluate(s_.values[0], frame_);
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       e_.diagnostics = diagnostics;
@@ -142,6 +146,10 @@ class Evaluator::Repetition {
         out.emplace_back(list);
         continue;
       }
+      if (c.element) {
+        out.push_back(uncarried(b_, b_.input(d.name, c.type, *c.element, onnx::Value::Form::Sequence), d));
+        continue;
+      }
       onnx::Shape shape;
       for (size_t i = 0; i < c.sizes.size(); ++i)
         shape.push_back(at_head(c.sizes[i], fmt::format("{}_dim{}", symbol_name(d.name), i), true));
@@ -182,6 +190,11 @@ class Evaluator::Repetition {
         DType type = common_type(d, typed(c.type), ends_[i]);
         settled = settled && type == c.type;
         c.type = type;
+        if (c.element || ends_[i]->is_sequence()) {
+          settled = cover(c, ends_[i]) && settled;
+          wider[d.place] = std::move(c);
+          continue;
+        }
         if (ends_[i]->rank() != c.sizes.size())
           throw Error(Code::UnsupportedControlFlow, fmt::format("'{}' has {} dimensions before a turn and {} after it",
                                                                 d.name, c.sizes.size(), ends_[i]->rank()));
@@ -213,6 +226,11 @@ class Evaluator::Repetition {
     }
     onnx::Value* start = carried(b_, d.first);
     c.type = start ? start->dtype : end->dtype;
+    if ((start ? start : end)->is_sequence()) {
+      const onnx::Shape shape = element_shape(start ? start : end);
+      c.element = common_element_shape(b_, shape, shape);
+      return c;
+    }
     onnx::Shape shape = start ? start->shape : end->shape;
     if (!start && !d.first.is<Uninitialized>()) shape[0] = b_.dim(0);
     for (Dim size : shape) {
@@ -224,6 +242,21 @@ class Evaluator::Repetition {
       if (!b_.computable(c.number->start)) make_free(*c.number);
     }
     return c;
+  }
+
+  /// Whether the elements of the sequence at the head have the sizes of those at the end.
+  bool cover(Carried& c, const onnx::Value* end) {
+    onnx::Shape before;
+    for (const Progress& p : c.sizes) before.push_back(p.kind == Progress::Kind::Fixed ? p.start : Dim());
+    const bool was_rows = !c.element;
+    if (was_rows) c.element.emplace(before.begin() + 1, before.end());
+    const onnx::Shape shape = element_shape(end);
+    if (shape.size() != c.element->size())
+      throw Error(Code::UnsupportedControlFlow, "the elements of a list differ in the number of dimensions");
+    onnx::Shape common = common_element_shape(b_, *c.element, shape);
+    const bool covered = !was_rows && common == *c.element;
+    c.element = std::move(common);
+    return covered;
   }
 
   /// Whether the list at the end is that at the start, and more.
@@ -240,7 +273,7 @@ class Evaluator::Repetition {
   /// Whether the turns append the same number of elements, all of one shape.
   bool scannable(const Difference& d, const onnx::Value* end) const {
     const List* l = list_of(d.second);
-    if (!l || !end || l->head) return false;
+    if (!l || !end || l->head || end->is_sequence()) return false;
     return std::all_of(end->shape.begin(), end->shape.end(), [&](Dim size) { return b_.computable(size); });
   }
 
@@ -318,6 +351,12 @@ class Evaluator::Repetition {
       }
       onnx::Value* start = carried(b_, d.first);
       if (!start) start = placeholder(b_, d, ends_[i]);
+      if (c.element) {
+        inputs.push_back(as_sequence(b_, start));
+        outputs.push_back(ends_[i]);
+        facts.push_back({c.type, *c.element, onnx::Value::Form::Sequence});
+        continue;
+      }
       inputs.push_back(b_.cast(start, c.type));
       for (size_t axis = 0; axis < c.sizes.size(); ++axis)
         shape.push_back(after(c.sizes[axis], fmt::format("{}_dim{}", symbol_name(d.name), axis), symbols));
@@ -326,7 +365,9 @@ class Evaluator::Repetition {
     }
     {
       Inside inside(b_, *body_);
-      for (size_t i = 1; i < outputs.size(); ++i) outputs[i] = b_.cast(outputs[i], facts[i - 1].dtype);
+      for (size_t i = 1; i < outputs.size(); ++i)
+        outputs[i] = facts[i - 1].form == onnx::Value::Form::Sequence ? as_sequence(b_, outputs[i])
+                                                                      : b_.cast(outputs[i], facts[i - 1].dtype);
       outputs.insert(outputs.end(), scans.begin(), scans.end());
       b_.body_outputs(outputs);
     }
@@ -365,9 +406,10 @@ class Evaluator::Repetition {
       scanned = b_.reshape(scanned, shape);
     }
     auto list = std::make_shared<List>();
-    list->head = scanned;
-    list->numbers = !appended.items.empty() && appended.items.back().is_number();
-    if (onnx::Value* before = carried(b_, d.first)) list->head = b_.concat({before, scanned}, 0);
+    list->become(chained(b_, carried(b_, d.first), scanned),
+                 !appended.items.empty() && appended.items.back().is_number());
+    if (!list->numbers)
+      for (const List* l : {list_of(d.first), &appended}) l->link(*list->head);
     return list;
   }
 

@@ -1,21 +1,22 @@
-// Operators on lists whose length is known only at run time: their elements are the rows of one tensor.
+// Operators on lists whose length is known only at run time.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "eval/call.hpp"
 #include "eval/carry.hpp"
+#include "eval/elements.hpp"
 #include "eval/evaluator.hpp"
 
 namespace lithify::eval {
 namespace {
 
-List& contents(const Value& v) { return **v.get_if<std::shared_ptr<List>>(); }
+const std::shared_ptr<List>& shared_list(const Value& v) { return *v.get_if<std::shared_ptr<List>>(); }
+List& contents(const Value& v) { return *shared_list(v); }
 
-/// All elements as the rows of one tensor; of a list whose length is known, too.
-onnx::Value* rows(onnx::Builder& b, const Value& v) {
-  const List& list = contents(v);
-  if (!list.unreadable.empty()) throw Error(Code::UnsupportedControlFlow, list.unreadable);
-  if (list.growing) throw Error(Code::UnsupportedControlFlow, "a loop reads a list that it appends to");
-  onnx::Value* all = carried(b, v);
+/// All elements, of a list whose length is known, too.
+onnx::Value* elements(onnx::Builder& b, const Value& v) {
+  onnx::Value* all = readable_elements(b, v);
   if (!all) throw Error(Code::UnsupportedControlFlow, "an element of an empty list is chosen at run time");
   return all;
 }
@@ -24,38 +25,74 @@ bool has_numbers(const List& list) {
   return list.head ? list.numbers : !list.items.empty() && list.items[0].is_number();
 }
 
-/// Gives a list these rows.
-void set_rows(List& list, onnx::Value* all, bool numbers) {
-  list = {};
-  list.head = all;
-  list.numbers = numbers;
+/// A value as an element of a list. Numbers have the type of the others, whatever they were computed in.
+onnx::Value* as_element(onnx::Builder& b, const List& list, const onnx::Value* all, const Value& v) {
+  onnx::Value* element = carried(b, v);
+  if (!element)
+    throw Error(Code::UnsupportedControlFlow, fmt::format("a {} gets into a list at run time", v.kind_name()));
+  return has_numbers(list) ? b.cast(element, all->dtype) : element;
 }
 
-/// A place in a list as ONNX takes it: only what is not known to be counted from the end has to be from the start.
-Dim place(onnx::Builder& b, const onnx::Value* all, const Value& index) {
-  const Dim at = index.integer();
-  return at.is_constant() || at.lower().value_or(-1) >= 0 ? at : b.sym.mod(at, all->shape[0]);
+/// A bound of a slice as a place between 0 and the length.
+Dim bound(onnx::Builder& b, const Value& v, Dim length, Dim otherwise) {
+  if (!v.is_int()) return otherwise;
+  const Dim at = v.integer(), zero = b.dim(0);
+  if (at.lower().value_or(-1) >= 0) return b.sym.min(at, length);
+  if (at.upper().value_or(0) < 0) return b.sym.max(b.sym.add(at, length), zero);
+  throw Error(Code::UnsupportedControlFlow, "a list is cut at a place that may be counted from either end");
 }
 
-Dim next_place(onnx::Builder& b, const onnx::Value* all, Dim at) {
-  return at.is(-1) ? all->shape[0] : b.sym.add(at, b.dim(1));
+/// Part of a sequence; a step that is not given is 1.
+onnx::Value* part_of(onnx::Builder& b, onnx::Value* all, const Value& start, const Value& end, const Value& by) {
+  const Dim length = length_of(b, all);
+  const int64_t step = by.is_int() ? by.integer().constant().value_or(0) : 1;
+  if (step < 1) throw Error(Code::UnsupportedControlFlow, "a list of unknown length is cut by steps backwards");
+  const Dim first = bound(b, start, length, b.dim(0));
+  const Dim count = b.sym.ceil_div(b.sym.sub(bound(b, end, length, length), first), b.dim(step));
+  return chosen_elements(b, all, first, b.sym.max(count, b.dim(0)), step);
 }
 
-/// The rows in front of one place, one more, and those from another place on.
-onnx::Value* spliced(onnx::Builder& b, onnx::Value* all, Dim end, onnx::Value* between, Dim start) {
-  onnx::Inputs parts;
-  if (!end.is(0)) parts.push_back(b.slice(all, 0, b.dim(0), end));
-  if (between) parts.push_back(b.unsqueeze(b.cast(between, all->dtype), {0}));
-  if (start != all->shape[0]) parts.push_back(b.slice(all, 0, start, all->shape[0]));
-  return parts.empty() ? b.slice(all, 0, b.dim(0), b.dim(0)) : b.concat(parts, 0);
+void append_all(List& list, const Value& more) {
+  const std::vector<Value>& items = more.items();
+  list.items.insert(list.items.end(), items.begin(), items.end());
 }
 
-Value element(onnx::Builder& b, const List& list, onnx::Value* v) {
-  if (!has_numbers(list)) return v;
-  if (v->dtype == DType::Int64) return b.symbol_of(v, "n");
-  auto number = std::make_shared<Tensor>(v);
-  number->is_number = true;
-  return number;
+bool same_elements(const List& a, const List& b) {
+  return a.head == b.head && std::ranges::equal(a.items, b.items, [](const Value& x, const Value& y) {
+           return x.is_tensor() && y.is_tensor() && x.tensor() == y.tensor();
+         });
+}
+
+/// An element is a view of the memory of its list: a write to it is one to the list. Where that memory was laid out for
+/// this element alone, it becomes the list's with the first write.
+Value element(onnx::Builder& b, const std::shared_ptr<List>& list, onnx::Value* all, Dim place) {
+  onnx::Value* v = element_at(b, all, place);
+  if (has_numbers(*list)) {
+    if (v->dtype == DType::Int64) return b.symbol_of(v, "n");
+    auto number = std::make_shared<Tensor>(v);
+    number->is_number = true;
+    return number;
+  }
+  const bool own = list->head && list->items.empty();
+  TensorPtr memory = own ? list->head : std::make_shared<Tensor>(all);
+  if (!own) list->link(*memory);
+  View view;
+  view.forward = [place](onnx::Builder& b, onnx::Value* base) { return element_at(b, base, place); };
+  view.inverse = [=, weak = std::weak_ptr<List>(list), then = *list](onnx::Builder& b, onnx::Value* base,
+                                                                     onnx::Value* changed) {
+    const std::shared_ptr<List> list = weak.lock();
+    if (!own && list && list->head != memory) {
+      if (!same_elements(*list, then))
+        throw Error(Code::UnsupportedMutation, "a write goes to an element of a list that was changed since",
+                    "write to a clone()");
+      list->items.clear();
+      list->head = memory;
+    }
+    return with_replaced(b, base, place, changed);
+  };
+  view.name = "a list";
+  view.key = fmt::format("element {}", static_cast<const void*>(place.node()));
+  return std::make_shared<Tensor>(v, memory, std::move(view));
 }
 
 }  // namespace
@@ -88,81 +125,98 @@ Value Evaluator::apply_to_open(std::string_view name, const std::vector<Value>& 
     self.list_items().push_back(positional[1]);
     return self;
   } else if (name == "aten::__getitem__") {
-    onnx::Value* all = rows(b, self);
-    return element(b, contents(self), b.select(all, 0, place(b, all, positional[1])));
+    return element(b, shared_list(self), elements(b, self), positional[1].integer());
   } else if (name == "aten::_set_item" || name == "aten::insert") {
-    onnx::Value* all = rows(b, self);
-    const Dim at = place(b, all, positional[1]);
-    const Dim next = name == "aten::insert" ? at : next_place(b, all, at);
-    set_rows(contents(self), spliced(b, all, at, carried(b, positional[2]), next), has_numbers(contents(self)));
+    onnx::Value* all = elements(b, self);
+    const Dim at = positional[1].integer();
+    // `x[i] += y` has written to the element.
+    if (name == "aten::_set_item" && positional[2].is_tensor() && !positional[2].tensor()->is_number)
+      if (positional[2].tensor()->same_place(*element(b, shared_list(self), all, at).tensor())) return self;
+    onnx::Value* value = as_element(b, contents(self), all, positional[2]);
+    auto change = name == "aten::insert" ? with_element : with_replaced;
+    contents(self).become(change(b, all, at, value), has_numbers(contents(self)));
+    if (positional[2].is_tensor() && !positional[2].tensor()->is_number)
+      contents(self).head->may_share_memory_with(*positional[2].tensor());
     return self;
   } else if (name == "aten::pop" || name == "aten::Delete") {
-    onnx::Value* all = rows(b, self);
+    onnx::Value* all = elements(b, self);
     const Value given = argument(1, "idx");
-    const Dim at = place(b, all, given.is_none() ? Value(b.dim(-1)) : given);
-    Value gone = element(b, contents(self), b.select(all, 0, at));
-    set_rows(contents(self), spliced(b, all, at, nullptr, next_place(b, all, at)), has_numbers(contents(self)));
+    const Dim at = given.is_int() ? given.integer() : b.dim(-1);
+    Value gone = element(b, shared_list(self), all, at);
+    contents(self).become(without_element(b, all, at), has_numbers(contents(self)));
     return gone;
+  } else if (name == "aten::add" && positional[1].is_list()) {
+    Value to = std::make_shared<List>(contents(self));
+    if (positional[1].is_open_list()) {
+      const bool numbers = has_numbers(contents(positional[1]));
+      contents(to).become(chained(b, open ? elements(b, self) : carried(b, self), elements(b, positional[1])), numbers);
+      contents(positional[1]).link(*contents(to).head);
+    } else {
+      append_all(contents(to), positional[1]);
+    }
+    return to;
   } else if (!open) {
     throw refused();
   } else if (name == "aten::len") {
-    return rows(b, self)->shape[0];
+    return length_of(b, elements(b, self));
   } else if (name == "aten::clear") {
     contents(self) = {};
     return None{};
   } else if (name == "aten::reverse") {
-    const Value all = apply("aten::flip", {rows(b, self), Value::list({b.dim(0)})});
-    set_rows(contents(self), all.tensor()->read(b), has_numbers(contents(self)));
+    onnx::Value* all = elements(b, self);
+    const Dim length = length_of(b, all);
+    const bool numbers = has_numbers(contents(self));
+    contents(self).become(
+        all->is_sequence() ? chosen_elements(b, all, b.sym.sub(length, b.dim(1)), length, -1) : b.flip(all, 0),
+        numbers);
     return None{};
   } else if (name == "aten::slice") {
-    const Value part = apply("aten::slice", {rows(b, self), b.dim(0), argument(1, "start"), argument(2, "end"),
-                                             positional.size() > 3 ? positional[3] : Value(b.dim(1))});
+    onnx::Value* all = elements(b, self);
+    const Value start = argument(1, "start"), end = argument(2, "end"), step = argument(3, "step");
     auto list = std::make_shared<List>();
-    set_rows(*list, part.tensor()->read(b), has_numbers(contents(self)));
+    if (all->is_sequence()) {
+      all = part_of(b, all, start, end, step);
+    } else {
+      all = apply("aten::slice", {all, b.dim(0), start, end, step.is_int() ? step : Value(b.dim(1))}).tensor()->read(b);
+    }
+    list->become(all, has_numbers(contents(self)));
+    contents(self).link(*list->head);
     return list;
   } else if (name == "aten::__contains__" && has_numbers(contents(self))) {
     Value found =
-        apply("aten::gt", {apply("aten::sum", {apply("aten::eq", {rows(b, self), positional[1]})}), b.dim(0)});
+        apply("aten::gt", {apply("aten::sum", {apply("aten::eq", {elements(b, self), positional[1]})}), b.dim(0)});
     found.tensor()->is_number = true;
     return found;
-  } else if (name == "aten::stack") {
-    onnx::Value* all = rows(b, self);
+  } else if (name == "aten::stack" || name == "aten::cat" || name == "aten::concat") {
+    onnx::Value* all = elements(b, self);
+    const bool stacks = name == "aten::stack";
+    const int64_t dim = dimension(element_shape(all).size() + (stacks ? 1 : 0));
+    if (all->is_sequence()) return b.op("ConcatFromSequence", {all}, {{"axis", dim}, {"new_axis", int64_t{stacks}}});
     std::vector<int64_t> perm;
     for (int64_t i = 1; i < static_cast<int64_t>(all->rank()); ++i) perm.push_back(i);
-    perm.insert(perm.begin() + dimension(all->rank()), 0);
-    return b.transpose(all, perm);
-  } else if (name == "aten::cat" || name == "aten::concat") {
-    onnx::Value* all = rows(b, self);
-    int64_t dim = dimension(all->rank() - 1);
-    std::vector<int64_t> perm;
-    onnx::Shape shape;
-    for (int64_t i = 1; i < static_cast<int64_t>(all->rank()); ++i) {
-      perm.push_back(i);
-      shape.push_back(all->shape[static_cast<size_t>(i)]);
-    }
     perm.insert(perm.begin() + dim, 0);
+    onnx::Value* moved = b.transpose(all, perm);
+    if (stacks) return moved;
+    onnx::Shape shape = element_shape(all);
     Dim& joined = shape[static_cast<size_t>(dim)];
     joined = b.sym.mul(all->shape[0], joined);
-    return b.reshape(b.transpose(all, perm), shape);
+    return b.reshape(moved, shape);
   } else if (name == "aten::tensor" || name == "aten::as_tensor") {
-    if (contents(self).numbers) return rows(b, self);
+    if (contents(self).numbers) return elements(b, self);
   } else if (name == "aten::list" || name == "aten::copy") {
     return std::make_shared<List>(contents(self));
   } else if (name == "aten::__is__" || name == "aten::__isnot__") {
     return name == "aten::__isnot__";
   } else if (name == "aten::_unwrap_optional" || name == "prim::unchecked_unwrap_optional") {
     return self;
-  } else if (name == "aten::add_" || name == "aten::add" || name == "aten::extend") {
-    if (!positional[1].is_open_list()) {
-      Value to = name == "aten::add" ? Value(std::make_shared<List>(contents(self))) : self;
-      const std::vector<Value>& more = positional[1].items();
-      contents(to).items.insert(contents(to).items.end(), more.begin(), more.end());
-      return to;
-    }
-    Value to = name == "aten::add" ? Value(std::make_shared<List>()) : self;
+  } else if ((name == "aten::add_" || name == "aten::extend") && !positional[1].is_open_list()) {
+    append_all(contents(self), positional[1]);
+    return self;
+  } else if (name == "aten::add_" || name == "aten::extend") {
     const bool numbers = has_numbers(contents(self));
-    set_rows(contents(to), b.concat({rows(b, self), rows(b, positional[1])}, 0), numbers);
-    return to;
+    contents(self).become(chained(b, elements(b, self), elements(b, positional[1])), numbers);
+    contents(positional[1]).link(*contents(self).head);
+    return self;
   }
   throw refused();
 }

@@ -18,9 +18,13 @@ class Reach {
     } else if (auto* l = v.get_if<std::shared_ptr<List>>()) {
       if (!seen_.insert(l->get()).second) return;
       out_.lists.push_back({*l, **l});
+      visit((*l)->head);
       for (const Value& item : (*l)->items) visit(item);
     } else if (auto* t = v.get_if<Tuple>()) {
       for (const Value& item : *t->items) visit(item);
+    } else if (auto* m = v.get_if<Maybe>()) {
+      visit(*m->present);
+      visit(*m->value);
     } else if (auto* d = v.get_if<std::shared_ptr<Dict>>()) {
       if (!seen_.insert(d->get()).second) return;
       out_.dicts.push_back({*d, **d});

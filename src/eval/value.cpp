@@ -13,7 +13,8 @@ Tensor::Tensor(onnx::Value* value, TensorPtr base, View view)
       seen_(base->cell_->version),
       cell_(base->cell_),
       base_(std::move(base)),
-      view_(std::make_shared<View>(std::move(view))) {}
+      view_(std::make_shared<View>(std::move(view))),
+      among_(base_->among_) {}
 
 void Tensor::may_share_memory_with(const Tensor& other) {
   if (std::any_of(among_.begin(), among_.end(), [&](auto& a) { return a.first == other.cell_; })) return;
@@ -50,7 +51,10 @@ void Tensor::write(onnx::Builder& b, onnx::Value* value) {
     base_->write(b, view_->inverse(b, base_->read(b), value));
   } else {
     ++cell_->version;
-    for (auto& [cell, version] : among_) cell->unsure = true;
+    for (auto& [cell, version] : among_) {
+      cell->unsure = true;
+      ++cell->version;
+    }
     among_.clear();
   }
   value_ = value;
@@ -121,9 +125,24 @@ std::vector<Value>& Value::list_items() const {
 
 std::string Value::kind_name() const {
   static constexpr const char* names[] = {
-      "None", "bool",  "int",  "float",  "complex", "str",      "Device",        "Tensor", "quantized tensor",
-      "List", "Tuple", "Dict", "object", "enum",    "function", "uninitialized", "poison", "undecided"};
+      "None",    "bool",  "int",  "float",  "complex", "str",      "Device",        "Tensor", "quantized tensor",
+      "List",    "Tuple", "Dict", "object", "enum",    "function", "uninitialized", "poison", "undecided",
+      "optional"};
   return names[data_.index()];
+}
+
+void List::become(onnx::Value* all, bool are_numbers) {
+  auto memory = std::make_shared<Tensor>(all);
+  if (!are_numbers) link(*memory);
+  *this = {};
+  head = std::move(memory);
+  numbers = are_numbers;
+}
+
+void List::link(Tensor& memory) const {
+  if (head && !numbers) memory.may_share_memory_with(*head);
+  for (const Value& item : items)
+    if (item.is_tensor() && !item.tensor()->is_number) memory.may_share_memory_with(*item.tensor());
 }
 
 void Dict::check() const {

@@ -120,6 +120,10 @@ struct Poison {};
 struct Undecided {
   std::string why;
 };
+/// A value where `present` holds, and else None. Which one is known only at run time: `present` is a bool of the run.
+struct Maybe {
+  std::shared_ptr<const Value> present, value;
+};
 /// A member of a TorchScript enum.
 struct Enum {
   const program::Class* type;
@@ -142,7 +146,7 @@ class Value {
  public:
   using Data = std::variant<None, bool, sym::Expr, double, std::complex<double>, std::string, Device, TensorPtr,
                             Quantized, std::shared_ptr<List>, Tuple, std::shared_ptr<Dict>, std::shared_ptr<Object>,
-                            Enum, Function, Uninitialized, Poison, Undecided>;
+                            Enum, Function, Uninitialized, Poison, Undecided, Maybe>;
   Value() = default;
   template <class T>
   requires std::constructible_from<Data, T> &&(!std::same_as<std::remove_cvref_t<T>, Value>)Value(T&& v)
@@ -191,10 +195,16 @@ class Value {
 };
 
 struct List {
+  /// Gives the list a head of these contents alone, of numbers or tensors. What was an element may share memory with
+  /// it.
+  void become(onnx::Value* all, bool are_numbers);
+  /// A tensor whose memory the elements may share, as they are laid out anew in it.
+  void link(Tensor& memory) const;
+
   std::vector<Value> items;  ///< the elements; where there is a head, those behind it
-  /// Elements whose number is known only at run time, one after the other along the first axis. They are numbers or
-  /// tensors of one shape.
-  onnx::Value* head = nullptr;
+  /// The memory of elements whose number is known only at run time; an element is a view of it. Numbers, and tensors of
+  /// one shape, are its rows; where sizes may differ, it holds a sequence.
+  TensorPtr head = nullptr;
   bool numbers = false;    ///< the elements of the head are
   bool growing = false;    ///< in the body of a loop that only appends to it: what earlier turns appended is not seen
   std::string unreadable;  ///< why the elements are not known; empty where they are

@@ -29,6 +29,7 @@ void Builder::body_outputs(std::span<Value* const> values) {
       Value fact;
       fact.dtype = v->dtype;
       fact.shape = v->shape;
+      fact.form = v->form;
       v = append(*stack_.back(), std::move(identity), {fact})->outputs[0];
     }
     graph().outputs.push_back(v);

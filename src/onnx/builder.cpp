@@ -149,22 +149,6 @@ std::optional<int64_t> lowest_element(const Value* v) {
   return known ? start->contents->front().constant() : std::nullopt;
 }
 
-// Whether a node can be run where its result may turn out not to be needed: no contents of its inputs make it fail.
-bool never_fails(const Node& n) {
-  static constexpr std::string_view indexing[] = {"Gather",    "GatherElements",  "GatherND", "Scatter",
-                                                  "ScatterND", "ScatterElements", "OneHot",   "SequenceAt"};
-  if (n.op_type == "Gather") {
-    const auto axis = static_cast<size_t>(n.int_attribute("axis", 0));
-    const auto& at = n.inputs[1]->contents;
-    const int64_t size = n.inputs[0]->shape[axis].lower().value_or(0);
-    return at && std::all_of(at->begin(), at->end(), [&](Dim i) {
-             return i.lower().value_or(-size - 1) >= -size && i.upper().value_or(size) < size;
-           });
-  }
-  if (n.op_type == "Div" || n.op_type == "Mod") return is_float(n.inputs[0]->dtype) || n.inputs[1]->is_constant();
-  return std::find(std::begin(indexing), std::end(indexing), n.op_type) == std::end(indexing);
-}
-
 int64_t axis_of(const Attributes& attributes) {
   for (const Attribute& a : attributes)
     if (a.name == "axis") return std::get<int64_t>(a.data);
@@ -178,6 +162,23 @@ Builder::Builder(Graph& graph, sym::Context& context, int opset) : sym(context),
 }
 
 // ---- nodes ------------------------------------------------------------------------------------------------------
+
+// Whether a node can be run where its result may turn out not to be needed: no contents of its inputs make it fail.
+bool Builder::never_fails(const Node& n) const {
+  static constexpr std::string_view indexing[] = {
+      "Gather", "GatherElements", "GatherND",       "Scatter",       "ScatterND",         "ScatterElements",
+      "OneHot", "SequenceAt",     "SequenceInsert", "SequenceErase", "ConcatFromSequence"};
+  if (n.op_type == "Gather") {
+    const Dim size = n.inputs[0]->shape[static_cast<size_t>(n.int_attribute("axis", 0))];
+    const int64_t least = size.lower().value_or(0);
+    const auto& at = n.inputs[1]->contents;
+    return at && std::all_of(at->begin(), at->end(), [&](Dim i) {
+             return i.lower().value_or(-least - 1) >= -least && sym.less(i, size) == true;
+           });
+  }
+  if (n.op_type == "Div" || n.op_type == "Mod") return is_float(n.inputs[0]->dtype) || n.inputs[1]->is_constant();
+  return std::find(std::begin(indexing), std::end(indexing), n.op_type) == std::end(indexing);
+}
 
 Value* Builder::op(std::string_view type, Inputs inputs, Attributes attributes) {
   return op_n(type, std::move(inputs), std::move(attributes), 1)[0];
@@ -267,6 +268,7 @@ std::vector<Value*> Builder::foreign(std::string domain, std::string_view type, 
   for (size_t i = 0; i < facts.size(); ++i) {
     outputs[i].dtype = facts[i].dtype;
     outputs[i].shape = facts[i].shape;
+    outputs[i].form = facts[i].form;
   }
   return append(*stack_.back(), std::move(node), std::move(outputs))->outputs;
 }
@@ -292,6 +294,7 @@ Node* Builder::append(Block& block, Node node, std::vector<Value> facts) {
 }
 
 void Builder::own_sizes(Value* v) {
+  if (v->form != Value::Form::Tensor) return;
   for (size_t axis = 0; axis < v->rank(); ++axis)
     if (Dim size = v->shape[axis]; size.is_symbol() && !source_of(size))
       block_of(v).sources[size] = {v, static_cast<int64_t>(axis)};
@@ -376,7 +379,7 @@ int first_opset(DType t) {
 
 }  // namespace
 
-Value* Builder::input(std::string name, DType dtype, Shape shape) {
+Value* Builder::input(std::string name, DType dtype, Shape shape, Value::Form form) {
   if (is_complex(dtype)) {
     shape.push_back(dim(2));
     return from_pairs(input(std::move(name), part_type(dtype), std::move(shape)));
@@ -387,7 +390,8 @@ Value* Builder::input(std::string name, DType dtype, Shape shape) {
   v->name = std::move(name);
   v->dtype = dtype;
   v->shape = std::move(shape);
-  for (size_t i = 0; i < v->shape.size(); ++i)
+  v->form = form;
+  for (size_t i = 0; i < v->shape.size() && form == Value::Form::Tensor; ++i)
     if (v->shape[i].is_symbol() && !source_of(v->shape[i]))
       stack_.back()->sources[v->shape[i]] = {v, static_cast<int64_t>(i)};
   graph().inputs.push_back(v);

@@ -40,6 +40,7 @@ class Builder {
   struct Fact {
     DType dtype;
     Shape shape;
+    Value::Form form = Value::Form::Tensor;
   };
   /// A node of another domain, whose outputs have these facts. It is never folded, shared or rewritten.
   std::vector<Value*> foreign(std::string domain, std::string_view type, Inputs inputs, Attributes attributes,
@@ -47,7 +48,7 @@ class Builder {
 
   // ---- graph inputs and constants ------------------------------------------------------------------------------
   /// Each symbol among the sizes that is not yet bound gets this input's axis as its source.
-  Value* input(std::string name, DType dtype, Shape shape);
+  Value* input(std::string name, DType dtype, Shape shape, Value::Form form = Value::Form::Tensor);
   /// A weight of the model file, under its name there. The same memory under the same view is the same value.
   Value* weight(const TensorView& view, std::string_view name);
   Value* constant(Tensor tensor, std::string_view name = {});
@@ -197,6 +198,7 @@ class Builder {
   Block& place_of(bool movable, const Inputs& inputs);
   Block& block_of(const Value* v);
   const Source* source_of(Dim symbol) const;
+  bool never_fails(const Node& n) const;
   Node* append(Block& block, Node node, std::vector<Value> facts);
   /// A size that only the run of a node tells is read from its output.
   void own_sizes(Value* output);

@@ -177,7 +177,9 @@ void Builder::finish(std::span<const std::pair<std::string, Value*>> outputs) {
   for (auto& [name, value] : outputs) {
     Value* v = real(value);
     // An input, a constant or a value that is an output already cannot take another name.
-    if (v->kind != Value::Kind::Output || !taken.insert(v).second) v = emit("Identity", {v}, {}, 1, false)[0];
+    const bool renamed = v->kind == Value::Kind::Output && taken.insert(v).second;
+    if (!renamed && v->is_sequence() && opset_ < 14) needs_opset("one sequence as two outputs", 14);
+    if (!renamed) v = emit("Identity", {v}, {}, 1, false)[0];
     v->name = name;
     graph().outputs.push_back(v);
   }

@@ -162,11 +162,14 @@ int Model::ir_version() const {
 
 std::string print_shape(const Shape& shape) {
   std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + shape[i].str();
+  for (size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + (shape[i] ? shape[i].str() : "?");
   return out + "]";
 }
 
-std::string print_type(const Value& value) { return std::string(name_of(value.dtype)) + print_shape(value.shape); }
+std::string print_type(const Value& value) {
+  static constexpr std::string_view forms[] = {"", "sequence of ", "optional "};
+  return fmt::format("{}{}{}", forms[static_cast<size_t>(value.form)], name_of(value.dtype), print_shape(value.shape));
+}
 
 namespace {
 
@@ -188,6 +191,7 @@ std::string print_attribute(const Attribute& a) {
       return fmt::format("<{} of {} elements>", name_of(v->dtype), v->numel());
     }
     std::string operator()(const std::shared_ptr<Graph>& v) const { return "{\n" + print(*v) + "}"; }
+    std::string operator()(const std::shared_ptr<const Value>& v) const { return print_type(*v); }
   };
   return a.name + "=" + std::visit(Visitor{join}, a.data);
 }

@@ -62,7 +62,10 @@ struct Value {
   std::string name;
   DType dtype = DType::Undefined;
   Shape shape;
-  bool is_sequence = false;      ///< of tensors, each of this type and shape
+  /// A sequence has tensors of this type and number of dimensions; a size in which they may differ is empty. An
+  /// optional has one tensor of this type, or none.
+  enum class Form { Tensor, Sequence, Optional };
+  Form form = Form::Tensor;
   const Graph* graph = nullptr;  ///< that it belongs to
   Node* producer = nullptr;
   size_t output_index = 0;
@@ -78,11 +81,14 @@ struct Value {
 
   size_t rank() const { return shape.size(); }
   bool is_constant() const { return constant != nullptr; }
+  bool is_sequence() const { return form == Form::Sequence; }
 };
 
 struct Attribute {
-  using Data = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
-                            std::vector<std::string>, std::shared_ptr<const Tensor>, std::shared_ptr<Graph>>;
+  /// A Value stands for its type alone.
+  using Data =
+      std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, std::vector<std::string>,
+                   std::shared_ptr<const Tensor>, std::shared_ptr<Graph>, std::shared_ptr<const Value>>;
   std::string name;
   Data data;
 };
@@ -149,7 +155,7 @@ struct Model {
 
 /// The graph as text, one line a node, with what there is to note of it at its end: for tests and `-v`.
 std::string print(const Graph& graph, const std::function<std::string(const Node&)>& note = {});
-/// "float32[batch, 10]".
+/// "float32[batch, 10]", "sequence of float32[?, 10]".
 std::string print_type(const Value& value);
 std::string print_shape(const Shape& shape);
 

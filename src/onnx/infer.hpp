@@ -14,6 +14,7 @@ std::span<const OpDef> control_ops();
 std::span<const OpDef> elementwise_ops();
 std::span<const OpDef> nn_ops();
 std::span<const OpDef> reduce_ops();
+std::span<const OpDef> sequence_ops();
 std::span<const OpDef> shape_ops();
 std::span<const OpDef> signal_ops();
 

@@ -153,7 +153,8 @@ Shape broadcast_shapes(sym::Context& sym, const Shape& a, const Shape& b) {
 const OpDef* find_op(std::string_view name) {
   static const auto by_name = [] {
     std::unordered_map<std::string_view, const OpDef*> map;
-    for (auto table : {control_ops(), elementwise_ops(), nn_ops(), reduce_ops(), shape_ops(), signal_ops()})
+    for (auto table :
+         {control_ops(), elementwise_ops(), nn_ops(), reduce_ops(), sequence_ops(), shape_ops(), signal_ops()})
       for (const OpDef& op : table) map.emplace(op.name, &op);
     return map;
   }();
@@ -171,7 +172,10 @@ bool sizes_agree(sym::Context& sym, Dim a, Dim b) {
 
 namespace infer {
 
-void same(Inference& f) { f.set(0, f.in(0).dtype, f.in(0).shape); }
+void same(Inference& f) {
+  f.set(0, f.in(0).dtype, f.in(0).shape);
+  f.node.outputs[0]->form = f.in(0).form;
+}
 
 DType dtype_attribute(const Inference& f, std::string_view attribute, DType otherwise) {
   const int64_t number = f.integer(attribute, 0);

@@ -285,6 +285,13 @@ Value unbind(Call& c) {
   int64_t axis = c.dim("dim", x->rank());
   if (x->rank() == 0) c.mismatch("a 0-d tensor has nothing to unbind");
   std::optional<int64_t> count = size_at(x, axis).constant();
+  if (!count && !c.evaluator.unpacked) {
+    auto list = std::make_shared<eval::List>();
+    Value moved =
+        axis == 0 ? c.arg("self") : c.call("aten::movedim", {c.arg("self"), c.number_value(axis), c.number_value(0)});
+    list->head = moved.tensor();
+    return list;
+  }
   if (!count)
     c.unsupported(fmt::format("the number of results would depend on the dynamic size {}", size_at(x, axis).str()));
   std::vector<Value> out;

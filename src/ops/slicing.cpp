@@ -88,7 +88,9 @@ Dim clamped_bound(sym::Context& sym, Dim bound, Dim size) {
   if (bound.is(std::numeric_limits<int64_t>::min())) return zero;
   if (bound.lower().value_or(-1) >= 0) {
     if (bound.is_constant() || sym.less(size, bound) == true) return sym.min(bound, size);
-    if (sym.less_equal(bound, size) != true) sym.assume({sym::Assumption::Kind::AtMost, bound, size});
+    if (sym.less_equal(bound, size) == true) return bound;
+    if (sym.has_turns(bound)) return sym.min(bound, size);
+    sym.assume({sym::Assumption::Kind::AtMost, bound, size});
     return bound;
   }
   if (bound.upper().value_or(0) < 0) return sym.max(sym.add(size, bound), zero);
@@ -101,7 +103,8 @@ Slice python_slice(sym::Context& sym, int64_t axis, Dim size, Dim start, Dim end
   Slice s{axis, from_the_end(sym, start, size), from_the_end(sym, end, size), step};
   if (s.start.is_constant() && s.end.is_constant()) return s;
   Dim count = sym.sub(clamped_bound(sym, s.end, size), clamped_bound(sym, s.start, size));
-  s.length = sym.ceil_div(sym.max(count, sym.constant(0)), sym.constant(step));
+  const Dim none = sym.constant(0);
+  s.length = sym.ceil_div(sym.less_equal(none, count) == true ? count : sym.max(count, none), sym.constant(step));
   return s;
 }
 

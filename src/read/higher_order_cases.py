@@ -1,9 +1,10 @@
-"""Control flow of torch.export: cond, while_loop, scan and map, on inputs that take each branch and 0, 1 and many turns."""
+"""Control flow of torch.export: cond, while_loop, scans and map, on inputs that take each branch and 0, 1 and many turns."""
 
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops.associative_scan import associative_scan_op
 from torch._higher_order_ops.map import map as mapped
 from torch._higher_order_ops.scan import scan
 
@@ -208,3 +209,18 @@ class Cell(nn.Module):
 
 
 case(Cell(), x[S, B, 3], **only)
+
+# ---- associative_scan, as it is kept for the devices that have it ---------------------------------------------------------
+
+case(lambda x: associative_scan_op(lambda a, b: [a * b], [x], ())[0], x[B, 4], **only)
+case(lambda x, y: associative_scan_op(lambda a, b, c, d: [a * c, b * c + d], [x, y], ()), x[5, 4], x[5, 4], **only)
+
+
+def greatest_so_far(x: Tensor) -> Any:
+    def larger(a: Tensor, at: Tensor, b: Tensor, other: Tensor) -> Any:
+        return [torch.maximum(a, b), torch.where(a >= b, at, other)]
+
+    return associative_scan_op(larger, [x.t(), torch.arange(x.size(1)).unsqueeze(1) + torch.zeros_like(x.t())], ())
+
+
+case(greatest_so_far, x[B, 4], **only)

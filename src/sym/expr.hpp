@@ -54,6 +54,7 @@ struct SymbolInfo {
   std::optional<int64_t> upper = std::nullopt;
   std::optional<int64_t> sample = std::nullopt;  ///< the size in the captured sample, if known
   int64_t divisor = 1;                           ///< every value is a multiple of this
+  Expr below = {};                               ///< every value is less than this, if it is known: of turns of a loop
 };
 
 /// What an export takes to hold of sizes because it cannot be decided: a == b, a % b == 0, or a <= b.
@@ -121,6 +122,9 @@ class Context {
   /// An expression of any context made anew in this one, with `replace` of each symbol in its place.
   Expr rebuild(Expr e, const std::function<Expr(Expr symbol)>& replace);
 
+  /// Whether an expression has a symbol that is below another expression.
+  bool has_turns(Expr e) const;
+
   /// Records what has to be taken for granted, once.
   void assume(Assumption a);
   const std::vector<Assumption>& assumptions() const { return assumptions_; }
@@ -130,6 +134,9 @@ class Context {
   std::vector<Expr> stretched;
 
  private:
+  bool never_negative(Expr e, int depth = 4);
+
+  bool any_turns_ = false;
   struct Impl;
   std::unique_ptr<Impl> impl_;
   std::vector<Assumption> assumptions_;

@@ -20,8 +20,18 @@ namespace node_proto {
 enum : uint32_t { input = 1, output = 2, name = 3, op_type = 4, attribute = 5, domain = 7 };
 }
 namespace attribute_proto {
-enum : uint32_t { name = 1, f = 2, i = 3, s = 4, t = 5, g = 6, floats = 7, ints = 8, strings = 9, type = 20 };
-enum Type : int32_t { FLOAT = 1, INT = 2, STRING = 3, TENSOR = 4, GRAPH = 5, FLOATS = 6, INTS = 7, STRINGS = 8 };
+enum : uint32_t { name = 1, f = 2, i = 3, s = 4, t = 5, g = 6, floats = 7, ints = 8, strings = 9, tp = 14, type = 20 };
+enum Type : int32_t {
+  FLOAT = 1,
+  INT = 2,
+  STRING = 3,
+  TENSOR = 4,
+  GRAPH = 5,
+  FLOATS = 6,
+  INTS = 7,
+  STRINGS = 8,
+  TYPE_PROTO = 13
+};
 }  // namespace attribute_proto
 namespace tensor_proto {
 enum : uint32_t { dims = 1, data_type = 2, name = 8, raw_data = 9, external_data = 13, data_location = 14 };
@@ -31,7 +41,10 @@ namespace value_info_proto {
 enum : uint32_t { name = 1, type = 2 };
 }
 namespace type_proto {
-enum : uint32_t { tensor_type = 1 };
+enum : uint32_t { tensor_type = 1, sequence_type = 4, optional_type = 9 };
+}
+namespace container_type_proto {
+enum : uint32_t { elem_type = 1 };
 }
 namespace tensor_type_proto {
 enum : uint32_t { elem_type = 1, shape = 2 };
@@ -98,6 +111,19 @@ std::string tensor_type(const onnx::Value& value) {
   return bytes;
 }
 
+/// A tensor, or a sequence or an optional of tensors.
+std::string type_of(const onnx::Value& value) {
+  std::string tensor;
+  pbf_writer(tensor).add_message(type_proto::tensor_type, tensor_type(value));
+  if (value.form == onnx::Value::Form::Tensor) return tensor;
+  std::string bytes;
+  pbf_writer type(bytes);
+  pbf_writer container(type, value.is_sequence() ? type_proto::sequence_type : type_proto::optional_type);
+  container.add_message(container_type_proto::elem_type, tensor);
+  container.commit();
+  return bytes;
+}
+
 /// nullptr is an optional input or output that is left out; a value without a name would be read as that.
 const std::string& name_of_value(const onnx::Value* value) {
   static const std::string left_out;
@@ -110,9 +136,7 @@ std::string value_info(const onnx::Value& value) {
   std::string bytes;
   pbf_writer fields(bytes);
   fields.add_string(value_info_proto::name, name_of_value(&value));
-  pbf_writer type(fields, value_info_proto::type);
-  type.add_message(type_proto::tensor_type, tensor_type(value));
-  type.commit();
+  fields.add_message(value_info_proto::type, type_of(value));
   return bytes;
 }
 
@@ -239,6 +263,10 @@ class Encoder {
   Type add_data(Message& message, const std::string& name, const std::shared_ptr<onnx::Graph>& value) {
     message.add_message(attribute_proto::g, graph(*value, name));
     return Type::GRAPH;
+  }
+  static Type add_data(Message& message, const std::string&, const std::shared_ptr<const onnx::Value>& value) {
+    message.fields().add_message(attribute_proto::tp, type_of(*value));
+    return Type::TYPE_PROTO;
   }
 
   static Message tensor_header(const onnx::Tensor& tensor, std::string_view name) {

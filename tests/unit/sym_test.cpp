@@ -283,6 +283,19 @@ TEST_SUITE("sym") {
     CHECK(ctx.min(one, k(1)).is(1));
   }
 
+  TEST_CASE_FIXTURE(Fixture, "turns of loops") {
+    const Expr turn = ctx.symbol({.name = "i", .lower = 0, .below = a});
+    const Expr inner = ctx.symbol({.name = "j", .lower = 0, .below = turn});
+    CHECK(ctx.less(turn, a) == true);
+    CHECK(ctx.less_equal(add(turn, 1), a) == true);
+    CHECK(ctx.less_equal(add(turn, 2), a) == std::nullopt);
+    CHECK(ctx.less(mul(2, turn), a) == std::nullopt);
+    CHECK(ctx.less_equal(mul(2, turn), mul(2, a)) == true);
+    CHECK(ctx.less_equal(k(0), ctx.sub(a, turn)) == true);
+    CHECK(ctx.less_equal(add(inner, 2), a) == true);
+    CHECK(ctx.less_equal(a, turn) == std::nullopt);
+  }
+
   TEST_CASE_FIXTURE(Fixture, "sizes as models compute them") {
     constexpr int64_t all = std::numeric_limits<int64_t>::max();
     auto slice = [&](Expr n, Expr start, Expr end, int64_t step = 1) {

@@ -369,7 +369,7 @@ Expr GraphReader::call(const Json& node, std::string_view target) {
     if (target == "_operator.pos") return argument(node["inputs"].items().at(0)["arg"]);
     e.name = row                            ? std::string(row->second)
              : target.starts_with(function) ? fmt::format("aten::{}", target.substr(function.size()))
-                                            : fmt::format("python::{}", target);
+                                            : fmt::format("python::{}", target.substr(target.rfind('.') + 1));
   }
   for (const Json& input : node["inputs"].items()) {
     const std::optional<Json> kind = input.find("kind");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -51,6 +52,10 @@ class GraphReader {
   bool higher_order(const Json& node, std::string_view name, const std::vector<std::string>& targets,
                     std::vector<Stmt>& out);
   void while_loop(const std::vector<Expr>& arguments, const std::vector<std::string>& targets, std::vector<Stmt>& out);
+  void append_to(std::span<const std::string> lists, std::span<const std::string> values, std::vector<Stmt>& out);
+  void stack(std::span<const std::string> lists, std::span<const std::string> targets, std::vector<Stmt>& out);
+  void associative_scan(const Expr& combine, const std::vector<Expr>& scanned, const std::vector<Expr>& extra,
+                        const std::vector<std::string>& targets, std::vector<Stmt>& out);
   void loop_over_slices(const Expr& body, const std::vector<Expr>& carried, const std::vector<Expr>& scanned,
                         const std::vector<Expr>& extra, const std::vector<std::string>& targets,
                         std::vector<Stmt>& out);

@@ -149,6 +149,14 @@ bool GraphReader::higher_order(const Json& node, std::string_view name, const st
     loop_over_slices(arguments[0], carried, scanned, arguments[lists].items, targets, out);
     return true;
   }
+  if (name == "associative_scan") {
+    read();
+    if (!is_graph(arguments, 0) || !is_list(arguments, 1) || !is_list(arguments, 2) ||
+        arguments[1].items.size() != targets.size() || targets.empty())
+      node.fail("is a scan without its graph and values");
+    associative_scan(arguments[0], arguments[1].items, arguments[2].items, targets, out);
+    return true;
+  }
   return false;
 }
 
@@ -171,6 +179,52 @@ void GraphReader::while_loop(const std::vector<Expr>& arguments, const std::vect
   loop.body.push_back(assign(targets, call_graph(arguments[1], operands()), true));
   loop.body.push_back(decide);
   out.push_back(std::move(loop));
+}
+
+/// The first slices; for i in range(size of the first axis - 1): the next = combine(the last, slices at i + 1, extra);
+/// all are stacked. In which order an associative function is applied makes no difference.
+void GraphReader::associative_scan(const Expr& combine, const std::vector<Expr>& scanned,
+                                   const std::vector<Expr>& extra, const std::vector<std::string>& targets,
+                                   std::vector<Stmt>& out) {
+  const auto slice = [&](const Expr& xs, Expr at) {
+    return operation("aten::select.int", {xs, number(0), std::move(at)});
+  };
+  std::vector<std::string> lists, last;
+  for (const Expr& xs : scanned) {
+    last.push_back(fresh());
+    lists.push_back(fresh());
+    out.push_back(assign({last.back()}, slice(xs, number(0)), false));
+    Expr first = made(EKind::List);
+    first.items.push_back(named(last.back()));
+    out.push_back(assign({lists.back()}, std::move(first), false));
+  }
+  Stmt loop = made(SKind::For);
+  const std::string index = fresh();
+  loop.targets = {index};
+  loop.values.push_back(operation("aten::sub", {operation("aten::size.int", {scanned[0], number(0)}), number(1)}));
+  std::vector<Expr> operands;
+  for (const std::string& name : last) operands.push_back(named(name));
+  for (const Expr& xs : scanned) operands.push_back(slice(xs, operation("aten::add", {named(index), number(1)})));
+  operands.insert(operands.end(), extra.begin(), extra.end());
+  loop.body.push_back(assign(last, call_graph(combine, std::move(operands)),
+                             program_.functions.at(combine.name).returns.name == "Tuple"));
+  append_to(lists, last, loop.body);
+  out.push_back(std::move(loop));
+  stack(lists, targets, out);
+}
+
+void GraphReader::append_to(std::span<const std::string> lists, std::span<const std::string> values,
+                            std::vector<Stmt>& out) {
+  for (size_t i = 0; i < lists.size(); ++i) {
+    out.push_back(made(SKind::Evaluate));
+    out.back().values.push_back(operation("aten::append", {named(lists[i]), named(values[i])}));
+  }
+}
+
+void GraphReader::stack(std::span<const std::string> lists, std::span<const std::string> targets,
+                        std::vector<Stmt>& out) {
+  for (size_t i = 0; i < lists.size(); ++i)
+    out.push_back(assign({targets[i]}, operation("aten::stack", {named(lists[i]), number(0)}), false));
 }
 
 /// for i in range(size of the first axis): carried, results = body(carried, slices at i, extra); the results are
@@ -199,14 +253,9 @@ void GraphReader::loop_over_slices(const Expr& body, const std::vector<Expr>& ca
   operands.insert(operands.end(), extra.begin(), extra.end());
   loop.body.push_back(
       assign(results, call_graph(body, std::move(operands)), program_.functions.at(body.name).returns.name == "Tuple"));
-  for (size_t i = 0; i < lists.size(); ++i) {
-    Stmt append = made(SKind::Evaluate);
-    append.values.push_back(operation("aten::append", {named(lists[i]), named(results[n + i])}));
-    loop.body.push_back(std::move(append));
-  }
+  append_to(lists, std::span(results).subspan(n), loop.body);
   out.push_back(std::move(loop));
-  for (size_t i = 0; i < lists.size(); ++i)
-    out.push_back(assign({targets[n + i]}, operation("aten::stack", {named(lists[i]), number(0)}), false));
+  stack(lists, std::span(targets).subspan(n), out);
 }
 
 }  // namespace lithify::read
