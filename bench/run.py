@@ -6,7 +6,7 @@ Every torch.onnx.export has a process of its own, and its time is that of the ca
 built and a tiny one exported to warm up; the time of lithify is that of its whole process on the saved .pt, the best of several.
 A model that ends in .pt2 ("gpt2_24.pt2") is saved by torch.export, and has no peers to compare with.
 With --live, it is the whole call from a live model to a file: lithify.export beside both modes of torch.onnx.export, by turns in
-one process after a warm-up, on all models of the tests or those that are named. Times are medians.
+one process after a warm-up, on all models of the tests or those that are named. Times are the best of several.
 With --slim, the nodes that OnnxSlim leaves of torch's files are counted as well. Ends with exit code 1 when a goal is missed (the
 goals are in GOALS).
 """
@@ -259,14 +259,14 @@ def report_live(models: list[str], opset: int, folder: Path) -> bool:
     for model in models:
         out = folder / f"{model}.onnx"
         times = json.loads(in_process("live", model, str(opset), str(out)))
-        seconds, memory = statistics.median(times["lithify"]), times["memory"]
+        seconds, memory = min(times["lithify"]), times["memory"]
         reached = reached and (model != LIVE_MEMORY_OF or memory <= LIVE_GOALS["memory"])
         print(f"{model:<22}{seconds:>10.3f}{memory:>9.0f}", end="", flush=True)
         for kind in PEERS:
             if not times[kind]:
                 print(f"{'-':>15}{'':>9}", end="")
                 continue
-            theirs = statistics.median(times[kind])
+            theirs = min(times[kind])
             ratios[kind].append(theirs / seconds)
             print(f"{theirs:>15.3f}{f'{theirs / seconds:.1f}x':>9}", end="", flush=True)
         print()
