@@ -450,8 +450,9 @@ void tell_left(const State& s, const ExportOptions& options) {
                         "give a second capture at other sizes by --also", what});
 }
 
-/// Tells of numbers that may be sizes where no contradiction shows it. The size of a new tensor is refused when the
-/// program is known to have burnt that dimension in elsewhere.
+/// Tells of numbers that may be sizes where no contradiction shows it. Positions that are counted up to such a number
+/// are refused, and so is the size of any new tensor when the program is known to have burnt that dimension in
+/// elsewhere.
 void tell_unproven(const program::Program& program, const std::vector<Dimension>& dimensions, const sym::Context& sym,
                    const State& s, const ExportOptions& options) {
   using As = eval::NumberUse::As;
@@ -466,7 +467,8 @@ void tell_unproven(const program::Program& program, const std::vector<Dimension>
       const std::string& name = sym.info(d.symbol).name;
       if (!may_be(use, *s.outcome, name, d.sizes)) continue;
       const bool size = use.as == As::Size || use.as == As::Fill;
-      const bool refused = options.strict || (size && s.outcome->repaired[name] > 0);
+      const bool counted_to = use.as == As::Size && use.number > 1 && options.unbake != ExportOptions::Unbake::Guess;
+      const bool refused = options.strict || counted_to || (size && s.outcome->repaired[name] > 0);
       s.outcome->unproven[name] += counted.emplace(use.literal, name).second;
       tell(*s.outcome,
            {Code::UnprovenSize, refused ? Severity::Error : Severity::Warning,
@@ -474,6 +476,27 @@ void tell_unproven(const program::Program& program, const std::vector<Dimension>
                         use.number, name),
             program.locate(use.pos), "give a second capture at other sizes by --also", name});
     }
+  }
+}
+
+/// Refuses a dimension whose elements one line takes one by one, as many as there are in the sample: a loop of the
+/// model that tracing unrolled.
+void tell_unrolled(const program::Program& program, const State& s) {
+  using As = eval::NumberUse::As;
+  std::map<std::tuple<std::string, int, std::string>, std::set<int64_t>> taken;
+  for (const eval::NumberUse& use : s.outcome->uses) {
+    if (use.as != As::Position || !use.size.node() || use.size.is_constant()) continue;
+    const std::optional<int64_t> size = s.outcome->sym.sample(use.size);
+    if (!size || *size < 2 || use.number >= *size) continue;
+    const Place place = program.locate(use.pos);
+    std::set<int64_t>& positions = taken[{place.file, place.line, use.size.str()}];
+    if (positions.insert(use.number).second && positions.size() == static_cast<size_t>(*size))
+      tell(*s.outcome,
+           {Code::BurntSize, Severity::Error,
+            fmt::format("each of the {} elements along a dimension of size {} is taken by itself: a loop of the "
+                        "model over them was unrolled by tracing",
+                        *size, use.size.str()),
+            place, "script the function that has the loop, or compute on the whole dimension at once", ""});
   }
 }
 
@@ -518,6 +541,9 @@ std::shared_ptr<Evaluated> evaluate_and_unbake(const Captures& captures, const E
   State& best = solutions.front();
   tell_repairs(program, search.sym(), best);
   tell_unproven(program, search.dimensions(), search.sym(), best, options);
+  const bool nothing_left = options.left && best.outcome->left.empty();
+  if (captures.size() == 1 && !nothing_left && options.unbake != ExportOptions::Unbake::Guess)
+    tell_unrolled(program, best);
   if ((solutions.size() > 1 || search.exhausted()) && !best.repairs.empty() &&
       options.unbake != ExportOptions::Unbake::Guess)
     tell(*best.outcome, ambiguity(program, best, solutions.back()));

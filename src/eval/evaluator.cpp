@@ -317,10 +317,10 @@ Value Evaluator::constant(const Expr& e) {
 
 onnx::Value* Evaluator::counted(const Progression& p, sym::Expr length, DType dtype, onnx::Shape shape) {
   sym::Context& sym = builder_.sym;
-  onnx::Value* all =
-      builder_.op("Range", {builder_.scalar_int(DType::Int64, p.start),
-                            builder_.symbolic(sym.add(sym.constant(p.start), sym.mul(length, sym.constant(p.step)))),
-                            builder_.scalar_int(DType::Int64, p.step)});
+  const sym::Expr span = sym.mul(length, sym.constant(p.step));
+  const sym::Expr start = p.ends_at_last() ? sym.sub(sym.constant(p.last() + p.step), span) : sym.constant(p.start);
+  onnx::Value* all = builder_.op("Range", {builder_.symbolic(start), builder_.symbolic(sym.add(start, span)),
+                                           builder_.scalar_int(DType::Int64, p.step)});
   shape[p.axis] = length;
   return builder_.reshape(builder_.cast(all, dtype), shape);
 }
@@ -390,6 +390,11 @@ void Evaluator::note_uses(const Expr& call, const std::vector<Value>& positional
   if (found == free_arguments().end() || positional.empty()) return;
   // Arithmetic on sizes shows in the sizes.
   if (positional[0].is_tensor() && positional[0].tensor()->read(builder_)->contents) return;
+  // Lengths that add up to a number are no sizes of the sample.
+  if (call.name.starts_with("aten::split")) {
+    const Value axis = positional.size() > 2 ? positional[2] : Value(builder_.dim(0));
+    if (indexed_size({positional[0], axis}).is_constant()) return;
+  }
   const FreeArguments& which = found->second;
   const sym::Expr size = which.as == NumberUse::As::Position ? indexed_size(positional) : sym::Expr();
   auto note = [&](const Value& v, int64_t least) {

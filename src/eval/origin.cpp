@@ -18,7 +18,7 @@ std::optional<Progression> as_progression(const std::vector<int64_t>& sizes, con
                       static_cast<size_t>(axis)};
   for (size_t i = 0; i < elements.size(); ++i)
     if (elements[i] != p.start + static_cast<int64_t>(i) * p.step) return std::nullopt;
-  if (p.step == 0) return std::nullopt;
+  if (p.step == 0 || p.start == -p.last()) return std::nullopt;
   return p;
 }
 

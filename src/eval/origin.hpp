@@ -6,6 +6,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <vector>
 
@@ -30,7 +31,12 @@ struct Literal {
 struct Progression {
   int64_t start = 0, step = 0, length = 0;
   size_t axis = 0;
+
+  int64_t last() const { return start + (length - 1) * step; }
+  /// Which end stays as it is at another length: that nearer to 0, so positions may count down to 0 as well.
+  bool ends_at_last() const { return std::abs(last()) < std::abs(start); }
 };
+/// Nothing for what lies around 0 on both sides alike: at another length neither end stays.
 std::optional<Progression> as_progression(const std::vector<int64_t>& sizes, const std::vector<int64_t>& elements);
 
 /// A node of the history of values; 0 is that of values that no number went into.

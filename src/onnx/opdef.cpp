@@ -17,15 +17,6 @@ const T* attribute_data(const Node& node, std::string_view name) {
   return a ? std::get_if<T>(&a->data) : nullptr;
 }
 
-/// Whether a size depends on the data at run time: no sample has it, and it may be 0.
-bool data_dependent(sym::Context& sym, Dim e) {
-  const std::vector<Dim> all = sym::symbols(e);
-  return std::any_of(all.begin(), all.end(), [&](Dim symbol) {
-    const sym::SymbolInfo& info = sym.info(symbol);
-    return !info.sample && info.lower.value_or(0) < 1;
-  });
-}
-
 /// Whether two sizes that are computed from the same dimension are equal in the sample only.
 bool differ_beyond_sample(sym::Context& sym, Dim a, Dim b) {
   if (a == b || a.is_constant() || b.is_constant()) return false;
@@ -42,9 +33,17 @@ Dim broadcast_size(sym::Context& sym, Dim a, Dim b, const Shape& sa, const Shape
   }
   const bool constants = a.is_constant() && b.is_constant();
   if (!constants) {
+    // What is broadcast already agrees with a constant if each of its parts does.
+    if (sym::kind(a) == sym::Kind::Broadcast && b.is_constant()) std::swap(a, b);
+    if (sym::kind(b) == sym::Kind::Broadcast && a.is_constant()) {
+      const auto [x, y] = sym::operands(b);
+      broadcast_size(sym, a, x, sa, sb);
+      broadcast_size(sym, a, y, sa, sb);
+      return a;
+    }
     // The larger of the two at run time is the constant, whatever the data.
-    if (a.is_constant() && data_dependent(sym, b)) return a;
-    if (b.is_constant() && data_dependent(sym, a)) return b;
+    if (a.is_constant() && depends_on_data(sym, b)) return a;
+    if (b.is_constant() && depends_on_data(sym, a)) return b;
     if (equal_beyond_sample(sym, a, b)) {
       sym.assume({sym::Assumption::Kind::Equal, a, b});
       return b.is_constant() ? b : a;
@@ -76,14 +75,16 @@ int64_t normalized(const Inference& f, int64_t axis, size_t rank) {
 bool equal_beyond_sample(sym::Context& sym, Dim a, Dim b) {
   static constexpr std::array<int64_t, 8> factors{2, 3, 5, 7, 11, 13, 17, 19};
   static constexpr int64_t no_sample = 240;  // a size with many divisors, where none is known
-  std::unordered_map<Dim, int64_t> values;
-  auto value_of = [&](Dim symbol) -> std::optional<int64_t> {
-    const int64_t sample = sym.info(symbol).sample.value_or(no_sample);
-    return values.try_emplace(symbol, sample * factors[values.size() % factors.size()]).first->second;
-  };
-  const auto at_a = sym.evaluate(a, value_of);
-  const auto at_b = sym.evaluate(b, value_of);
-  return !at_a || !at_b || *at_a == *at_b;
+  for (const size_t first : {0, 1}) {
+    std::unordered_map<Dim, int64_t> values;
+    auto value_of = [&](Dim symbol) -> std::optional<int64_t> {
+      const int64_t sample = sym.info(symbol).sample.value_or(no_sample);
+      return values.try_emplace(symbol, sample * factors[(first + values.size()) % factors.size()]).first->second;
+    };
+    const auto at_a = sym.evaluate(a, value_of);
+    if (!at_a || at_a != sym.evaluate(b, value_of)) return false;
+  }
+  return true;
 }
 
 void Inference::set(size_t output, DType dtype, Shape shape) {
@@ -162,9 +163,25 @@ const OpDef* find_op(std::string_view name) {
   return it == by_name.end() ? nullptr : it->second;
 }
 
+bool depends_on_data(sym::Context& sym, Dim e) {
+  if (sym::kind(e) == sym::Kind::Broadcast) {
+    const auto [x, y] = sym::operands(e);
+    return depends_on_data(sym, x) && depends_on_data(sym, y);
+  }
+  return std::ranges::any_of(sym::symbols(e), [&](Dim symbol) {
+    const sym::SymbolInfo& info = sym.info(symbol);
+    return !info.sample && info.lower.value_or(0) < 1;
+  });
+}
+
 bool sizes_agree(sym::Context& sym, Dim a, Dim b) {
   if (const auto equal = sym.equal(a, b)) return *equal;
-  if (data_dependent(sym, a) || data_dependent(sym, b)) return true;
+  if (a.is_constant()) std::swap(a, b);
+  if (b.is_constant() && sym::kind(a) == sym::Kind::Broadcast) {
+    const auto [x, y] = sym::operands(a);
+    return sizes_agree(sym, x, b) && sizes_agree(sym, y, b);
+  }
+  if (depends_on_data(sym, a) || depends_on_data(sym, b)) return true;
   if (!equal_beyond_sample(sym, a, b)) return false;
   sym.assume({sym::Assumption::Kind::Equal, a, b});
   return true;

@@ -141,11 +141,22 @@ Value aminmax(Call& c) {
       {extremum(c.onnx, "ReduceMin", x, axes, keepdim(c)), extremum(c.onnx, "ReduceMax", x, axes, keepdim(c))});
 }
 
-// All or any; of uint8 the result is uint8, of all else it is bool.
-Value quantified(Call& c, std::string_view op) {
+// All or any; of uint8 the result is uint8, of all else it is bool. Where there may be no element, all is true and any
+// is not: ONNX Runtime has no extremum of no bools, and its largest of no numbers is their lowest, so they are counted.
+Value quantified(Call& c, bool all) {
+  Builder& b = c.onnx;
   Ref x = c.tensor("self");
-  Ref out = extremum(c.onnx, op, truth(c.onnx, x), axes_of(c, x), keepdim(c));
-  return x->dtype == DType::UInt8 ? c.onnx.cast(out, DType::UInt8) : out;
+  Axes axes = axes_of(c, x);
+  bool some = std::all_of(axes.begin(), axes.end(), [&](int64_t axis) {
+    const Dim& size = x->shape[static_cast<size_t>(axis)];
+    return size.is_constant() && !size.is(0);
+  });
+  Ref out = truth(b, x);
+  if (some)
+    out = extremum(b, all ? "ReduceMin" : "ReduceMax", out, axes, keepdim(c));
+  else
+    out = b.cast(reduced(b, all ? "ReduceMin" : "ReduceSum", b.cast(out, DType::Int32), axes, keepdim(c)), DType::Bool);
+  return x->dtype == DType::UInt8 ? b.cast(out, DType::UInt8) : out;
 }
 
 // ---- spread ------------------------------------------------------------------------------------------------------
@@ -494,12 +505,11 @@ void register_reduce(eval::Registry& ops) {
             [arg_op](Call& c) { return arg_extremum_of(c, arg_op); });
   }
   ops.add("aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", aminmax);
-  for (auto [name, op] :
-       std::initializer_list<std::pair<std::string_view, std::string_view>>{{"all", "ReduceMin"}, {"any", "ReduceMax"}})
+  for (bool all : {false, true})
     for (std::string_view form :
          {"aten::{}(Tensor self) -> Tensor", "aten::{}.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
           "aten::{}.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"})
-      ops.add(fmt::format(fmt::runtime(form), name), [op](Call& c) { return quantified(c, op); });
+      ops.add(fmt::format(fmt::runtime(form), all ? "all" : "any"), [all](Call& c) { return quantified(c, all); });
 
   for (bool root : {false, true})
     for (std::string_view form :

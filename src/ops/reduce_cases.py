@@ -60,11 +60,13 @@ for fn in (torch.argmax, torch.argmin):
     case(fn, x[()], dim=0)
     case(fn, i64(0, 3)[B, 9], dim=1)
 for fn in (torch.all, torch.any):
-    case(fn, (boolean | f32 | i64(0, 2) | u8(0, 2))[B, 4])
-    case(fn, (boolean | i64(0, 2) | u8(0, 2))[B, 4], dim=1)
+    case(fn, (boolean | f32 | i64(0, 2) | u8(0, 2))[B, 4], empty=True)
+    case(fn, (boolean | i64(0, 2) | u8(0, 2))[B, 4], dim=1, empty=True)
     case(fn, boolean[B, 4, S], dim=-1, keepdim=True)
-    case(fn, boolean[B, 4, S], dim=(0, 2))
+    case(fn, (boolean | u8(0, 2))[B, 4], dim=0, empty=True)
+    case(fn, boolean[B, 4, S], dim=(0, 2), empty=True)
     case(fn, boolean[()])
+    case(fn, boolean[0, 3], dim=0)
 
 for fn in (torch.std, torch.var, torch.std_mean, torch.var_mean):
     case(fn, x[0], correction=0)

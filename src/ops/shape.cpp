@@ -6,6 +6,7 @@
 #include <set>
 
 #include "eval/evaluator.hpp"
+#include "onnx/opdef.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 #include "ops/slicing.hpp"
@@ -332,7 +333,13 @@ Value split_by_size(Call& c) {
 Value split_by_sizes(Call& c, std::string_view argument) {
   OnnxValue* x = c.tensor("self");
   std::vector<Dim> lengths = c.sizes(argument);
-  return pieces(c, c.dim("dim", x->rank()), lengths);
+  const int64_t axis = c.dim("dim", x->rank());
+  const Dim size = at(x->shape, axis);
+  // Tracing writes down lengths that the model read from data.
+  if (onnx::depends_on_data(c.sym, size) && std::ranges::all_of(lengths, &Dim::is_constant))
+    c.unsupported(
+        fmt::format("the size {} depends on data, and its {} lengths are numbers", size.str(), lengths.size()));
+  return pieces(c, axis, lengths);
 }
 
 Value chunk(Call& c) {
