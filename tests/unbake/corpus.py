@@ -286,6 +286,16 @@ def relative_positions(x: Tensor, table: Tensor = WEIGHT_16) -> Tensor:
 
 
 @burns((B, T, 16))
+def counts_down(x: Tensor) -> Tensor:
+    return x / torch.tensor(list(range(int(x.shape[1])))[::-1]).add(1).unsqueeze(1)
+
+
+@burns((B, T, 16), one="refused")
+def as_many_rows_of_a_table(x: Tensor, table: Tensor = WEIGHT_64_16) -> Tensor:
+    return x + table[torch.arange(int(x.shape[1]))].sum(0)
+
+
+@burns((B, T, 16))
 def identity_of_size(x: Tensor) -> Tensor:
     return (torch.eye(int(x.shape[1])) * 2.0) @ x
 
@@ -404,6 +414,19 @@ def loop_over_steps(x: Tensor) -> Tensor:
         h = torch.tanh(h + x[:, t])
         out.append(h)
     return torch.stack(out, 1) + x
+
+
+@burns((B, T, 16), one="refused", two="refused")
+def sum_over_steps(x: Tensor) -> Tensor:
+    h = torch.zeros_like(x[:, 0])
+    for t in range(int(x.shape[1])):
+        h = torch.tanh(h + x[:, t])
+    return h.relu()
+
+
+@burns((B, T), one="refused", two="refused")
+def parts_as_long_as_data_says(x: Tensor) -> Tensor:
+    return torch.stack([part.sum() for part in x[x > 0].split((x > 0).sum(1).tolist())])
 
 
 @burns((B, T, 16), one="unseen", two="refused")
