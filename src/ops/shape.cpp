@@ -71,6 +71,15 @@ Value unflatten(Call& c) {
   return reshaped(c, to);
 }
 
+// A dynamic dimension that stays when it is squeezed, since the sample has more than one element of it: that is told as
+// a constraint, for at a size of 1 the result would have another rank.
+bool taken_to_stay(Call& c, Dim size) {
+  if (size.lower().value_or(0) >= 2) return true;
+  if (c.sym.sample(size).value_or(1) < 2) return false;
+  c.sym.assume({sym::Assumption::Kind::AtMost, c.sym.constant(2), size});
+  return true;
+}
+
 // Drops the given dimensions where their size is 1; all others of the shape stay.
 Value squeezed(Call& c, const std::vector<int64_t>& dims) {
   const Shape from = c.tensor("self")->shape;
@@ -78,7 +87,7 @@ Value squeezed(Call& c, const std::vector<int64_t>& dims) {
   for (int64_t i = 0; i < static_cast<int64_t>(from.size()); ++i) {
     Dim size = at(from, i);
     bool asked = std::find(dims.begin(), dims.end(), i) != dims.end();
-    if (asked && !size.is_constant() && size.lower().value_or(0) < 2)
+    if (asked && !size.is_constant() && !taken_to_stay(c, size))
       c.unsupported(
           fmt::format("dimension {} has the dynamic size {}: the result would have fewer dimensions only when "
                       "it is 1",
@@ -93,7 +102,7 @@ Value squeeze_all(Call& c) {
   Shape to;
   for (Dim size : from) {
     if (size.is(1)) continue;
-    if (c.sym.sample(size) == 1)
+    if (!size.is_constant() && !taken_to_stay(c, size) && c.sym.sample(size) == 1)
       c.unsupported(fmt::format("the dynamic size {} is 1 in the sample: say which dimensions to squeeze", size.str()));
     to.push_back(size);
   }
