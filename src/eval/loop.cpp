@@ -72,7 +72,7 @@ class Evaluator::Repetition {
   void turn() {
     const int depth = e_.depth_;
     const std::string scope = b_.scope;
-    body_ = b_.new_body(onnx::Builder::Body::Loop);
+    body_ = bodies_.emplace_back(b_.new_body(onnx::Builder::Body::Loop));
     symbols_.clear();
     ends_.clear();
     try {
@@ -426,6 +426,8 @@ class Evaluator::Repetition {
   bool keep_lists_ = false;
   std::map<std::pair<const sym::Node*, const sym::Node*>, int> groups_;  // of what starts and ends a turn alike
   int last_symbol_ = 0;
+
+  std::vector<std::shared_ptr<onnx::Graph>> bodies_;  // of all attempts: the last join has values of the one before
 
   // The last turn: its head, and what is at its end.
   std::shared_ptr<onnx::Graph> body_;
