@@ -529,20 +529,22 @@ std::shared_ptr<Evaluated> evaluate_and_unbake(const Captures& captures, const E
   const program::Program& program = *captures[0];
   std::shared_ptr<Evaluated> first = evaluate(program, options);
   if (captures.size() == 1 && (first->dimensions.empty() || !only_sizes_fail(*first))) return first;
+  // torch.export follows every size that it leaves open.
+  const bool traced = captures.size() > 1 || program.producer != "torch.export";
   Search search(captures, options, first);
   if (options.unbake == ExportOptions::Unbake::Never) {
     State as_it_is;
     as_it_is.outcome = first;
-    if (!first->failed()) tell_unproven(program, search.dimensions(), search.sym(), as_it_is, options);
+    if (!first->failed() && traced) tell_unproven(program, search.dimensions(), search.sym(), as_it_is, options);
     return first;
   }
   std::vector<State> solutions = search.run();
   if (solutions.empty()) return first;
   State& best = solutions.front();
   tell_repairs(program, search.sym(), best);
-  tell_unproven(program, search.dimensions(), search.sym(), best, options);
+  if (traced) tell_unproven(program, search.dimensions(), search.sym(), best, options);
   const bool nothing_left = options.left && best.outcome->left.empty();
-  if (captures.size() == 1 && !nothing_left && options.unbake != ExportOptions::Unbake::Guess)
+  if (captures.size() == 1 && traced && !nothing_left && options.unbake != ExportOptions::Unbake::Guess)
     tell_unrolled(program, best);
   if ((solutions.size() > 1 || search.exhausted()) && !best.repairs.empty() &&
       options.unbake != ExportOptions::Unbake::Guess)

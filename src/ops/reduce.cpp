@@ -508,7 +508,8 @@ void register_reduce(eval::Registry& ops) {
   for (bool all : {false, true})
     for (std::string_view form :
          {"aten::{}(Tensor self) -> Tensor", "aten::{}.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
-          "aten::{}.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"})
+          "aten::{}.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
+          "aten::_is_{}_true(Tensor self) -> Tensor"})
       ops.add(fmt::format(fmt::runtime(form), all ? "all" : "any"), [all](Call& c) { return quantified(c, all); });
 
   for (bool root : {false, true})

@@ -68,6 +68,9 @@ for fn in (torch.all, torch.any):
     case(fn, boolean[()])
     case(fn, boolean[0, 3], dim=0)
 
+case(torch._is_all_true, boolean[B, 4], empty=True)
+case(torch._is_any_true, boolean[B, 4], empty=True)
+
 for fn in (torch.std, torch.var, torch.std_mean, torch.var_mean):
     case(fn, x[0], correction=0)
     case(fn, x[0, 5], dim=0)

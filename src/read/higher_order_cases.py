@@ -224,3 +224,21 @@ def greatest_so_far(x: Tensor) -> Any:
 
 
 case(greatest_so_far, x[B, 4], **only)
+
+
+# ---- what torch.export leaves around ------------------------------------------------------------------------------------
+
+
+def region_without_results(x: Tensor) -> Tensor:
+    with torch.enable_grad():
+        x.double().mul(2)
+    return x + 1
+
+
+def bound_beyond_64_bits(x: Tensor) -> Tensor:
+    repeated = x[x.sum(1) > 0].unsqueeze(1).expand(-1, 16, -1).reshape(-1, 4)
+    return repeated[repeated.sum(1) > 1].sum(0)
+
+
+case(region_without_results, x[B, 4], **only)
+case(bound_beyond_64_bits, x[B, 4], **only, also=either)

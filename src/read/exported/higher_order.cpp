@@ -92,6 +92,11 @@ bool GraphReader::higher_order(const Json& node, std::string_view name, const st
     return program_.functions.at(graph.name).returns.name == "Tuple";
   };
   const auto called = [&](const Expr& graph, std::vector<Expr> arguments) {
+    if (targets.empty()) {
+      Stmt s = made(SKind::Evaluate);
+      s.values.push_back(call_graph(graph, std::move(arguments)));
+      return s;
+    }
     return assign(targets, call_graph(graph, std::move(arguments)), returns_tuple(graph));
   };
   std::vector<Expr> arguments;

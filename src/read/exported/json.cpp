@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+#include <charconv>
 #include <limits>
 
 #include "base/diagnostic.hpp"
@@ -11,8 +13,18 @@ namespace {
 
 constexpr size_t max_depth = 512;
 
-/// The text with the bare words Infinity, -Infinity and NaN in quotes.
-std::string with_quoted_numbers(std::string_view text) {
+/// An integer that does not fit into 64 bits at the start of a text: its digits, none otherwise.
+std::string_view too_large(std::string_view text) {
+  const size_t sign = text.starts_with('-') ? 1 : 0;
+  const std::string_view all = text.substr(0, text.find_first_not_of("0123456789", sign));
+  int64_t v = 0;
+  const bool fits = std::from_chars(all.data(), all.data() + all.size(), v).ec != std::errc::result_out_of_range;
+  return fits || text.substr(all.size()).find_first_of(".eE") == 0 ? std::string_view() : all;
+}
+
+/// The text with the bare words Infinity, -Infinity and NaN in quotes. Integers beyond 64 bits, which stand in bounds
+/// of sizes only, become the largest that fits.
+std::string with_known_numbers(std::string_view text) {
   std::string out;
   out.reserve(text.size() + 64);
   bool quoted = false;
@@ -28,6 +40,13 @@ std::string with_quoted_numbers(std::string_view text) {
         i += word.size();
         length = 0;
         break;
+      }
+      const bool starts = i == 0 || !std::isdigit(static_cast<unsigned char>(text[i - 1]));
+      if (const std::string_view digits = length && starts ? too_large(rest) : ""; !digits.empty()) {
+        using Limits = std::numeric_limits<int64_t>;
+        out += std::to_string(digits[0] == '-' ? Limits::min() : Limits::max());
+        i += digits.size();
+        length = 0;
       }
     }
     if (length == 1 && rest[0] == '"') quoted = !quoted;
@@ -115,8 +134,8 @@ JsonDocument::JsonDocument(std::string_view text, std::string name) : name_(std:
   simdjson::error_code error = parser_.allocate(std::max<size_t>(text.size(), 1), max_depth);
   if (!error) error = parser_.parse(text.data(), text.size()).get(root_);
   if (error) {
-    const std::string quoted = with_quoted_numbers(text);
-    if (quoted.size() != text.size()) error = parser_.parse(quoted).get(root_);
+    const std::string known = with_known_numbers(text);
+    if (known != text) error = parser_.parse(known).get(root_);
   }
   if (error == simdjson::DEPTH_ERROR)
     throw Error(Code::LimitExceeded, fmt::format("'{}' is nested more than {} deep", name_, max_depth));
