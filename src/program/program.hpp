@@ -209,7 +209,7 @@ struct SourceFile {
 };
 
 struct Program {
-  std::string producer;      ///< "TorchScript" or "torch.export", for messages
+  std::string producer;      ///< "TorchScript" or "torch.export"
   std::string release;       ///< of PyTorch, which wrote the file; may be empty
   int64_t file_version = 0;  ///< decides which old meaning an operator has
   std::vector<SourceFile> files;
