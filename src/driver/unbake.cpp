@@ -467,8 +467,7 @@ void tell_unproven(const program::Program& program, const std::vector<Dimension>
       const std::string& name = sym.info(d.symbol).name;
       if (!may_be(use, *s.outcome, name, d.sizes)) continue;
       const bool size = use.as == As::Size || use.as == As::Fill;
-      const bool counted_to = use.as == As::Size && use.number > 1 && options.unbake != ExportOptions::Unbake::Guess;
-      const bool refused = options.strict || counted_to || (size && s.outcome->repaired[name] > 0);
+      const bool refused = options.strict || (size && s.outcome->repaired[name] > 0);
       s.outcome->unproven[name] += counted.emplace(use.literal, name).second;
       tell(*s.outcome,
            {Code::UnprovenSize, refused ? Severity::Error : Severity::Warning,
@@ -480,23 +479,27 @@ void tell_unproven(const program::Program& program, const std::vector<Dimension>
 }
 
 /// Refuses a dimension whose elements one line takes one by one, as many as there are in the sample: a loop of the
-/// model that tracing unrolled.
+/// model that tracing unrolled. Two on a single line may be meant.
 void tell_unrolled(const program::Program& program, const State& s) {
   using As = eval::NumberUse::As;
   std::map<std::tuple<std::string, int, std::string>, std::set<int64_t>> taken;
+  std::map<std::string, std::vector<Place>> unrolled;
   for (const eval::NumberUse& use : s.outcome->uses) {
-    if (use.as != As::Position || !use.size.node() || use.size.is_constant()) continue;
+    if (use.as != As::Position || !use.size || use.size.is_constant()) continue;
     const std::optional<int64_t> size = s.outcome->sym.sample(use.size);
     if (!size || *size < 2 || use.number >= *size) continue;
     const Place place = program.locate(use.pos);
     std::set<int64_t>& positions = taken[{place.file, place.line, use.size.str()}];
-    if (positions.insert(use.number).second && positions.size() == static_cast<size_t>(*size))
-      tell(*s.outcome,
-           {Code::BurntSize, Severity::Error,
-            fmt::format("each of the {} elements along a dimension of size {} is taken by itself: a loop of the "
-                        "model over them was unrolled by tracing",
-                        *size, use.size.str()),
-            place, "script the function that has the loop, or compute on the whole dimension at once", ""});
+    if (!positions.insert(use.number).second || positions.size() != static_cast<size_t>(*size)) continue;
+    std::vector<Place>& lines = unrolled[use.size.str()];
+    lines.push_back(place);
+    if (*size == 2 && lines.size() != 2) continue;
+    tell(*s.outcome,
+         {Code::BurntSize, Severity::Error,
+          fmt::format("each of the {} elements along a dimension of size {} is taken by itself: a loop of the "
+                      "model over them was unrolled by tracing",
+                      *size, use.size.str()),
+          place, "script the function that has the loop, or compute on the whole dimension at once", ""});
   }
 }
 

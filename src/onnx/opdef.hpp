@@ -58,8 +58,8 @@ Shape broadcast_shapes(sym::Context& sym, const Shape& a, const Shape& b);
 /// tracing burnt in does not.
 bool equal_beyond_sample(sym::Context& sym, Dim a, Dim b);
 
-/// Whether a size depends on the data at run time: no sample has it, and it may be 0. What is broadcast does when each of
-/// its parts does.
+/// Whether a size depends on the data at run time: no sample has it, and it may be 0. What is broadcast does when each
+/// of its parts does.
 bool depends_on_data(sym::Context& sym, Dim size);
 
 /// Whether two sizes that must agree may be taken to do so: they are equal, or the program computes both and they are

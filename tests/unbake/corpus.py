@@ -290,7 +290,7 @@ def counts_down(x: Tensor) -> Tensor:
     return x / torch.tensor(list(range(int(x.shape[1])))[::-1]).add(1).unsqueeze(1)
 
 
-@burns((B, T, 16), one="refused")
+@burns((B, T, 16), one="unproven")
 def as_many_rows_of_a_table(x: Tensor, table: Tensor = WEIGHT_64_16) -> Tensor:
     return x + table[torch.arange(int(x.shape[1]))].sum(0)
 

@@ -109,7 +109,7 @@ HIDING = {
     "colliding": {"batch": 4, "seq": 16},
 }
 # At a single step, these are a first step: nothing but a position in the dimension itself is left of the loop or the shift.
-ONE_STEP = {"loop_over_steps", "sum_over_steps", "as_many_rows_of_a_table", "shifted"}
+ONE_STEP = {"loop_over_steps", "sum_over_steps", "shifted"}
 
 
 @pytest.mark.parametrize("sample", HIDING)
