@@ -450,9 +450,8 @@ void tell_left(const State& s, const ExportOptions& options) {
                         "give a second capture at other sizes by --also", what});
 }
 
-/// Tells of numbers that may be sizes where no contradiction shows it. Positions that are counted up to such a number
-/// are refused, and so is the size of any new tensor when the program is known to have burnt that dimension in
-/// elsewhere.
+/// Tells of numbers that may be sizes where no contradiction shows it. The size of a new tensor is refused when the
+/// program is known to have burnt that dimension in elsewhere.
 void tell_unproven(const program::Program& program, const std::vector<Dimension>& dimensions, const sym::Context& sym,
                    const State& s, const ExportOptions& options) {
   using As = eval::NumberUse::As;
@@ -483,7 +482,7 @@ void tell_unproven(const program::Program& program, const std::vector<Dimension>
 void tell_unrolled(const program::Program& program, const State& s) {
   using As = eval::NumberUse::As;
   std::map<std::tuple<std::string, int, std::string>, std::set<int64_t>> taken;
-  std::map<std::string, std::vector<Place>> unrolled;
+  std::map<std::string, int> lines;  // that take all elements along a size
   for (const eval::NumberUse& use : s.outcome->uses) {
     if (use.as != As::Position || !use.size || use.size.is_constant()) continue;
     const std::optional<int64_t> size = s.outcome->sym.sample(use.size);
@@ -491,9 +490,7 @@ void tell_unrolled(const program::Program& program, const State& s) {
     const Place place = program.locate(use.pos);
     std::set<int64_t>& positions = taken[{place.file, place.line, use.size.str()}];
     if (!positions.insert(use.number).second || positions.size() != static_cast<size_t>(*size)) continue;
-    std::vector<Place>& lines = unrolled[use.size.str()];
-    lines.push_back(place);
-    if (*size == 2 && lines.size() != 2) continue;
+    if (++lines[use.size.str()] != 2 && *size == 2) continue;
     tell(*s.outcome,
          {Code::BurntSize, Severity::Error,
           fmt::format("each of the {} elements along a dimension of size {} is taken by itself: a loop of the "
