@@ -65,6 +65,19 @@ class Search {
   const sym::Context& sym() const { return sym_; }
   const std::vector<Dimension>& dimensions() const { return dimensions_; }
 
+  /// Whether the export would be another one if a number of a solution stood for a dimension, as far as can be tried:
+  /// not where the program contradicts itself then, or the number is in nothing that the graph computes.
+  bool matters(const State& solution, const eval::NumberUse& use, const Dimension& d) {
+    if (use.literal.element == Literal::fixed) return true;
+    State other = solution;
+    other.repairs.emplace(use.literal, sym_.add(d.symbol, sym_.constant(use.number - d.sizes[0])));
+    evaluate(other);
+    graphs_ = {graph_of(solution)};
+    solutions_ = {solution};
+    complete(std::move(other));
+    return solutions_.size() > 1 || exhausted();
+  }
+
   /// Solutions whose graphs differ, at most two.
   std::vector<State> run() {
     if (dimensions_.empty() && differing_.empty()) return {};  // no sample says what a number could stand for
@@ -192,7 +205,7 @@ class Search {
   }
 
   void add_solution(State s) {
-    const std::string graph = without_shapes(onnx::print(*s.outcome->model.graph));
+    const std::string graph = graph_of(s);
     const auto known = std::ranges::find(graphs_, graph);
     if (known != graphs_.end()) {
       // The same nodes under other formulas: the one of which less has to be assumed says it best.
@@ -204,8 +217,9 @@ class Search {
     solutions_.push_back(std::move(s));
   }
 
-  /// Of each line, "name : type[sizes] = node", the name and the node.
-  static std::string without_shapes(const std::string& graph) {
+  /// The graph without sizes: of each line, "name : type[sizes] = node", the name and the node.
+  static std::string graph_of(const State& s) {
+    const std::string graph = onnx::print(*s.outcome->model.graph);
     std::string out;
     for (size_t begin = 0; begin < graph.size();) {
       const size_t end = std::min(graph.find('\n', begin), graph.size());
@@ -451,9 +465,8 @@ void tell_left(const State& s, const ExportOptions& options) {
 }
 
 /// Tells of numbers that may be sizes where no contradiction shows it. The size of a new tensor is refused when the
-/// program is known to have burnt that dimension in elsewhere.
-void tell_unproven(const program::Program& program, const std::vector<Dimension>& dimensions, const sym::Context& sym,
-                   const State& s, const ExportOptions& options) {
+/// program is known to have burnt that dimension in elsewhere, unless the number can be shown not to matter.
+void tell_unproven(const program::Program& program, Search& search, const State& s, const ExportOptions& options) {
   using As = eval::NumberUse::As;
   if (options.left) {
     tell_left(s, options);
@@ -462,11 +475,12 @@ void tell_unproven(const program::Program& program, const std::vector<Dimension>
   std::set<std::pair<Literal, std::string>> counted;
   for (const eval::NumberUse& use : s.outcome->uses) {
     if (s.repairs.contains(use.literal)) continue;
-    for (const Dimension& d : dimensions) {
-      const std::string& name = sym.info(d.symbol).name;
+    for (const Dimension& d : search.dimensions()) {
+      const std::string& name = search.sym().info(d.symbol).name;
       if (!may_be(use, *s.outcome, name, d.sizes)) continue;
       const bool size = use.as == As::Size || use.as == As::Fill;
       const bool refused = options.strict || (size && s.outcome->repaired[name] > 0);
+      if (refused && !search.matters(s, use, d)) continue;
       s.outcome->unproven[name] += counted.emplace(use.literal, name).second;
       tell(*s.outcome,
            {Code::UnprovenSize, refused ? Severity::Error : Severity::Warning,
@@ -535,14 +549,14 @@ std::shared_ptr<Evaluated> evaluate_and_unbake(const Captures& captures, const E
   if (options.unbake == ExportOptions::Unbake::Never) {
     State as_it_is;
     as_it_is.outcome = first;
-    if (!first->failed() && traced) tell_unproven(program, search.dimensions(), search.sym(), as_it_is, options);
+    if (!first->failed() && traced) tell_unproven(program, search, as_it_is, options);
     return first;
   }
   std::vector<State> solutions = search.run();
   if (solutions.empty()) return first;
   State& best = solutions.front();
   tell_repairs(program, search.sym(), best);
-  if (traced) tell_unproven(program, search.dimensions(), search.sym(), best, options);
+  if (traced) tell_unproven(program, search, best, options);
   const bool nothing_left = options.left && best.outcome->left.empty();
   if (captures.size() == 1 && traced && !nothing_left && options.unbake != ExportOptions::Unbake::Guess)
     tell_unrolled(program, best);

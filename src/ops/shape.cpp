@@ -487,31 +487,62 @@ Value unfold(Call& c) {
   });
 }
 
-/// Positions in the memory of a contiguous tensor.
+/// Positions in the memory of a contiguous tensor: from `offset`, as many in each dimension as its size, a stride apart.
 struct Strided {
-  std::vector<int64_t> positions;
-  std::vector<int64_t> sizes;
+  Shape sizes, strides;
+  Dim offset;
+
+  /// The positions themselves, where they are numbers.
+  std::optional<std::vector<int64_t>> numbers() const {
+    auto counts = known(sizes), steps = known(strides);
+    if (!counts || !steps || !offset.is_constant()) return std::nullopt;
+    std::vector<int64_t> out{*offset.constant()};
+    for (size_t i = 0; i < counts->size(); ++i) {
+      std::vector<int64_t> next;
+      for (int64_t p : out)
+        for (int64_t k = 0; k < (*counts)[i]; ++k) next.push_back(p + k * (*steps)[i]);
+      out = std::move(next);
+    }
+    return out;
+  }
+
+  OnnxValue* positions(Builder& b) const {
+    if (auto all = numbers()) return int_array(b, *all, *known(sizes));
+    OnnxValue* sum = b.symbolic(offset);
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      Shape along(sizes.size() - i, b.dim(1));
+      along[0] = sizes[i];
+      sum = b.add(sum, b.reshape(b.mul(arange(b, sizes[i]), b.symbolic(strides[i])), along));
+    }
+    return sum;
+  }
 
   OnnxValue* take(Builder& b, OnnxValue* x) const {
-    return b.gather(b.reshape(x, {b.numel(x->shape)}), int_array(b, positions, sizes), 0);
+    return b.gather(b.reshape(x, {b.numel(x->shape)}), positions(b), 0);
   }
 };
 
 Strided strided(Call& c) {
   OnnxValue* x = c.tensor("self");
-  auto sizes = known(c.sizes("size")), strides = known(c.sizes("stride"));
-  if (!sizes || !strides || !known(x->shape)) c.unsupported("dynamic sizes");
+  const Dim one = c.sym.constant(1), zero = c.sym.constant(0);
   if (!c.tensor_ref("self")->dense()) c.unsupported("strides of a tensor that is not contiguous");
-  if (sizes->size() != strides->size()) c.mismatch("size and stride differ in length");
-  std::vector<int64_t> positions{c.none("storage_offset") ? 0 : c.integer("storage_offset")};
-  for (size_t i = 0; i < sizes->size(); ++i) {
-    std::vector<int64_t> next;
-    for (int64_t p : positions)
-      for (int64_t k = 0; k < (*sizes)[i]; ++k) next.push_back(p + k * (*strides)[i]);
-    if (next.size() > 1 << 20) c.unsupported("more than a million elements");
-    positions = std::move(next);
+  Strided s{c.sizes("size"), c.sizes("stride"), c.none("storage_offset") ? zero : c.size("storage_offset")};
+  if (s.sizes.size() != s.strides.size()) c.mismatch("size and stride differ in length");
+  const Dim count = c.sym.product(s.sizes), memory = c.sym.product(x->shape);
+  if (count.is_constant() && *count.constant() > 1 << 20) c.unsupported("more than a million elements");
+  Dim end = c.sym.add(s.offset, one);
+  for (size_t i = 0; i < s.sizes.size(); ++i)
+    end = c.sym.add(end, c.sym.mul(s.strides[i], c.sym.sub(s.sizes[i], one)));
+  if (memory.is_constant() && end.is_constant()) {
+    if (!count.is(0) && *end.constant() > *memory.constant())
+      c.mismatch(fmt::format("{} elements are reached of {}", end.str(), memory.str()));
+  } else if (c.sym.equal(end, memory) != true) {
+    // Sizes and strides of the sample would take other elements at other sizes: trust those that take the last one.
+    c.sym.conflict = {end, memory};
+    throw Error(Code::BurntSize, fmt::format("{}: the last of {} elements is not known to be the last of {}",
+                                             c.schema.full_name(), end.str(), memory.str()));
   }
-  return {std::move(positions), *sizes};
+  return s;
 }
 
 Value as_strided(Call& c) {
@@ -521,12 +552,13 @@ Value as_strided(Call& c) {
 Value as_strided_scatter(Call& c) {
   Builder& b = c.onnx;
   OnnxValue* x = c.tensor("self");
-  Strided s = strided(c);
-  if (std::set<int64_t>(s.positions.begin(), s.positions.end()).size() != s.positions.size())
+  auto positions = strided(c).numbers();
+  if (!positions) c.unsupported("dynamic sizes");
+  if (std::set<int64_t>(positions->begin(), positions->end()).size() != positions->size())
     c.unsupported("positions that overlap");
-  auto n = static_cast<int64_t>(s.positions.size());
+  auto n = static_cast<int64_t>(positions->size());
   OnnxValue* source = b.reshape(c.tensor_as("src", x->dtype), {b.dim(n)});
-  return b.reshape(b.op("ScatterND", {flat(b, x), int_array(b, s.positions, {n, 1}), source}), x->shape);
+  return b.reshape(b.op("ScatterND", {flat(b, x), int_array(b, *positions, {n, 1}), source}), x->shape);
 }
 
 Value diag(Call& c) {

@@ -185,8 +185,8 @@ Expr Context::symbol(SymbolInfo info) {
 }
 const SymbolInfo& Context::info(Expr symbol) const { return impl_->info(symbol.node()); }
 
-Expr Context::add(Expr a, Expr b) { return Expr(impl_->intern(impl_->combine(a.node()->poly, b.node()->poly, 1))); }
-Expr Context::sub(Expr a, Expr b) { return Expr(impl_->intern(impl_->combine(a.node()->poly, b.node()->poly, -1))); }
+Expr Context::add(Expr a, Expr b) { return Expr(impl_->sum(a.node()->poly, b.node()->poly, 1)); }
+Expr Context::sub(Expr a, Expr b) { return Expr(impl_->sum(a.node()->poly, b.node()->poly, -1)); }
 Expr Context::neg(Expr a) { return Expr(impl_->intern(impl_->scale(a.node()->poly, -1))); }
 Expr Context::mul(Expr a, Expr b) { return Expr(impl_->intern(impl_->multiply(a.node()->poly, b.node()->poly))); }
 

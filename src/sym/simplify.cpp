@@ -64,6 +64,15 @@ std::optional<Poly> Store::without_mods(const Poly& p) {
   }
 }
 
+/// A multiple of m that was made by adding or taking away a remainder is written as one: n + (-n % m) is
+/// m * floor((n - 1)/m) + m.
+const Node* Store::sum(const Poly& a, const Poly& b, int64_t scale_of_b) {
+  Poly all = combine(a, b, scale_of_b);
+  if (all.size() > 1)
+    if (auto multiples = without_mods(all); multiples && multiples->size() <= all.size()) all = std::move(*multiples);
+  return intern(all);
+}
+
 std::optional<Poly> Store::divide_exactly(const Poly& a, const Poly& b) {
   auto [quotient, remainder] = divide(a, b);
   if (remainder.empty()) return std::move(quotient);

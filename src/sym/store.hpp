@@ -93,6 +93,7 @@ class Store {
   Interval bounds(const Poly& p);
 
   // The canonical form of each operation; see simplify.cpp.
+  const Node* sum(const Poly& a, const Poly& b, int64_t scale_of_b);  ///< a + scale_of_b * b
   std::optional<Poly> divide_exactly(const Poly& a, const Poly& b);  ///< b is not 0
   const Node* floor_div(const Node* a, const Node* b);
   const Node* mod(const Node* a, const Node* b);

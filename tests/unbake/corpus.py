@@ -403,6 +403,30 @@ def last_step_by_index(x: Tensor) -> Tensor:
     return x[:, int(x.shape[1]) - 1]
 
 
+@burns((B, T, 16))
+def overlapping_windows_by_strides(x: Tensor) -> Tensor:
+    size, stride = list(x.size()), list(x.stride())
+    return x.as_strided((size[0], size[1], 3, 8), (stride[0], stride[1], 4, 1))
+
+
+# ---- numbers that are a size of the sample by chance -------------------------------------------------
+
+
+TABLE = torch.linspace(-1, 1, 15).reshape(5, 3).sin()
+
+
+@burns((B, T, 16))
+def rows_of_a_table(x: Tensor) -> Tensor:
+    return x.reshape(int(x.shape[0]), -1).sum(1) + (torch.zeros(5, 3) + TABLE).sum()
+
+
+@burns((B, T, 16))
+def layers_as_many_as_batches(x: Tensor) -> Tensor:
+    weights = [torch.full(shape, 0.1) for shape in ((48, 16), (48, 16), (48,), (48,))] * 5
+    y, _ = torch.gru(x.reshape(int(x.shape[0]), -1, 16), torch.zeros(5, x.shape[0], 16), weights, True, 5, 0.0, False, False, True)
+    return y
+
+
 # ---- structure that changes with sizes ----------------------------------------------------------------
 
 
