@@ -425,6 +425,10 @@ OnnxValue* cut_to(Builder& b, OnnxValue* x, const Shape& to) {
 }
 
 OnnxValue* scatter_elements(Call& c, const Along& a, OnnxValue* x, OnnxValue* updates, std::string_view reduce) {
+  if (x->dtype == DType::Bool && (reduce == "max" || reduce == "min")) {
+    auto number = [&](OnnxValue* v) { return c.onnx.cast(v, DType::Int32); };
+    return c.onnx.cast(scatter_elements(c, a, number(x), number(updates), reduce), DType::Bool);
+  }
   onnx::Attributes attributes = reduction(c, reduce);
   attributes.insert(attributes.begin(), {"axis", a.dim});
   return c.onnx.op("ScatterElements", {x, a.index, updates}, attributes);

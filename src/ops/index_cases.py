@@ -277,6 +277,8 @@ for how in ("sum", "prod", "mean", "amax", "amin"):
             how,
             include_self=include,
         )
+    if how.startswith("a"):
+        case(torch.scatter_reduce, boolean[B, 6], 1, i64(0, 6)[B, S], boolean[B, S], how)
 case(torch.take_along_dim, some[B, 5], i64(0, 5)[B, S], 1)
 case(torch.take_along_dim, x[B, 5], i64(0, 5)[1, S], -1)
 case(torch.take_along_dim, x[1, 5], i64(0, 5)[B, S], 1)

@@ -32,6 +32,9 @@ Ref hinge(Builder& b, Ref x) { return is_float(x->dtype) ? b.op("Relu", {x}) : m
 
 Ref squared(Builder& b, Ref x) { return b.mul(x, x); }
 
+// What a real number makes of integers.
+Ref as_real(Builder& b, Ref x) { return b.cast(x, float_type(x->dtype)); }
+
 // ---- of two tensors, element by element ---------------------------------------------------------------------------
 
 struct Operands {
@@ -99,6 +102,7 @@ Value binary_cross_entropy_with_logits(Call& c) {
 Value poisson_nll_loss(Call& c) {
   Builder& b = c.onnx;
   auto [x, y] = operands(c, "input", "target");
+  x = as_real(b, x), y = as_real(b, y);
   Ref loss = c.flag("log_input") ? b.sub(b.op("Exp", {x}), b.mul(y, x))
                                  : b.sub(x, b.mul(y, b.op("Log", {b.add(x, like(b, x, c.real("eps")))})));
   if (c.flag("full")) {
@@ -126,7 +130,7 @@ Value margin_ranking_loss(Call& c) {
   Builder& b = c.onnx;
   DType t = c.result_type({"input1", "input2", "target"});
   Ref apart = b.sub(c.tensor_as("input2", t), c.tensor_as("input1", t));
-  Ref loss = b.mul(c.tensor_as("target", t), apart);
+  Ref loss = as_real(b, b.mul(c.tensor_as("target", t), apart));
   if (double margin = c.real("margin"); margin != 0) loss = b.add(loss, like(b, loss, margin));
   return reduced(c, hinge(b, loss));
 }
@@ -136,8 +140,12 @@ Value cosine_embedding_loss(Call& c) {
   auto [x, y] = operands(c, "input1", "input2");
   Ref target = c.tensor("target");
   std::vector<int64_t> axis{target->rank() == 1 ? 1 : 0};
-  auto sum = [&](Ref v) { return b.reduce("ReduceSum", v, axis, false); };
-  auto length = [&](Ref v) { return b.add(sum(squared(b, v)), like(b, v, 1e-12)); };
+  if (x->dtype == DType::Bool) x = b.cast(x, DType::Int64), y = b.cast(y, DType::Int64);
+  auto sum = [&](Ref v) { return as_real(b, b.reduce("ReduceSum", v, axis, false)); };
+  auto length = [&](Ref v) {
+    Ref square = sum(squared(b, v));
+    return b.add(square, like(b, square, 1e-12));
+  };
   Ref cosine = b.div(sum(b.mul(x, y)), b.op("Sqrt", {b.mul(length(x), length(y))}));
   Ref zero = like(b, cosine, 0);
   Ref apart = hinge(b, b.sub(cosine, like(b, cosine, c.real("margin"))));

@@ -406,12 +406,12 @@ void register_queries(Registry& ops) {
   });
   ops.add("aten::is_contiguous(Tensor self) -> bool", [](Call&) -> Value { return true; });
   ops.add("aten::is_nonzero(Tensor self) -> bool", [](Call& c) { return to_bool(c, c.arg("self")); });
-  for (const char* schema :
-       {"aten::storage_offset(Tensor self) -> int", "aten::sym_storage_offset(Tensor self) -> int"})
-    ops.add(schema, [](Call& c) -> Value {
-      if (!c.tensor_ref("self")->dense()) c.unsupported("of a tensor that is not contiguous");
-      return c.sym.constant(0);
-    });
+  ops.add("aten::storage_offset(Tensor self) -> int", [](Call& c) -> Value {
+    if (!c.tensor_ref("self")->dense()) c.unsupported("of a tensor that is not contiguous");
+    return c.sym.constant(0);
+  });
+  // torch.export asserts that it is not negative, of data-dependent parts, and computes nothing from it.
+  ops.add("aten::sym_storage_offset(Tensor self) -> int", [](Call& c) -> Value { return c.sym.constant(0); });
   ops.add("aten::stride(Tensor self) -> int[]", [](Call& c) -> Value {
     if (!c.tensor_ref("self")->dense()) c.unsupported("of a tensor that is not contiguous");
     const Shape& shape = c.tensor("self")->shape;

@@ -96,6 +96,12 @@ Value sum_to_size(Call& c) {
   Axes axes;
   for (size_t i = 0; i < x->rank(); ++i)
     if (i < lead || (size[i - lead].is(1) && !x->shape[i].is(1))) axes.push_back(static_cast<int64_t>(i));
+  if (axes.empty() && !size.empty()) return x;
+  auto may_stay = [&](int64_t i) { return static_cast<size_t>(i) >= lead && !at(x->shape, i).is_constant(); };
+  const DType type = sum_type(c, x->dtype);
+  if (type != x->dtype && !axes.empty() && std::ranges::all_of(axes, may_stay))
+    c.unsupported("the type of the result would depend on a dynamic size");
+  x = c.onnx.cast(x, type);
   return axes.empty() ? x : c.onnx.reshape(c.onnx.reduce("ReduceSum", x, axes, true), size);
 }
 

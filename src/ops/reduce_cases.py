@@ -161,6 +161,10 @@ for fn in (torch.cummax, torch.cummin):
     case(fn, x[B, S, 2], dim=-2)
 case(torch.Tensor.sum_to_size, x[B, 4, S], (4, 1))
 case(torch.Tensor.sum_to_size, x[B, 4], (1, 4))
+case(torch.Tensor.sum_to_size, (i32 | boolean)[B, 4, S], (4, 1))
+case(torch.Tensor.sum_to_size, (i32 | boolean)[3, 4], (1, 4))
+case(torch.Tensor.sum_to_size, (i32 | boolean)[2, 4], (2, 4))
+case(torch.Tensor.sum_to_size, (i32 | boolean)[()], ())
 for p in (1, 2, 3.0):
     case(torch.renorm, x[B, 4, 2], p, 0, 0.5)
     case(torch.renorm, x[3, B], p, -1, 1.5)

@@ -487,7 +487,8 @@ Value unfold(Call& c) {
   });
 }
 
-/// Positions in the memory of a contiguous tensor: from `offset`, as many in each dimension as its size, a stride apart.
+/// Positions in the memory of a contiguous tensor: from `offset`, as many in each dimension as its size, a stride
+/// apart.
 struct Strided {
   Shape sizes, strides;
   Dim offset;
@@ -531,8 +532,7 @@ Strided strided(Call& c) {
   const Dim count = c.sym.product(s.sizes), memory = c.sym.product(x->shape);
   if (count.is_constant() && *count.constant() > 1 << 20) c.unsupported("more than a million elements");
   Dim end = c.sym.add(s.offset, one);
-  for (size_t i = 0; i < s.sizes.size(); ++i)
-    end = c.sym.add(end, c.sym.mul(s.strides[i], c.sym.sub(s.sizes[i], one)));
+  for (size_t i = 0; i < s.sizes.size(); ++i) end = c.sym.add(end, c.sym.mul(s.strides[i], c.sym.sub(s.sizes[i], one)));
   if (memory.is_constant() && end.is_constant()) {
     if (!count.is(0) && *end.constant() > *memory.constant())
       c.mismatch(fmt::format("{} elements are reached of {}", end.str(), memory.str()));

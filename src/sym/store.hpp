@@ -94,7 +94,7 @@ class Store {
 
   // The canonical form of each operation; see simplify.cpp.
   const Node* sum(const Poly& a, const Poly& b, int64_t scale_of_b);  ///< a + scale_of_b * b
-  std::optional<Poly> divide_exactly(const Poly& a, const Poly& b);  ///< b is not 0
+  std::optional<Poly> divide_exactly(const Poly& a, const Poly& b);   ///< b is not 0
   const Node* floor_div(const Node* a, const Node* b);
   const Node* mod(const Node* a, const Node* b);
   const Node* extremum(Kind min_or_max, const Node* a, const Node* b);
