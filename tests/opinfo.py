@@ -3,7 +3,8 @@
     .venv/bin/python -m tests.opinfo [NAME ...] [--dtypes float32] [--routes trace,export] [--samples 4] [--out FILE]
 
 Each sample is captured by tracing and by torch.export, exported with static sizes and again with a dynamic first axis (that of
-the first input, and of those that have its size), run in ONNX Runtime, and compared with eager PyTorch. The opset is 18, or the
+the first input, and of those that have its size), run in ONNX Runtime, and compared with eager PyTorch; with the dynamic axis at
+the sample's size and at one more, where eager and torch.export take that. The opset is 18, or the
 lowest above it that has the operator. An ATen operator passes when every captured sample whose program contains it does. Results
 that differ between two eager runs are random, and the positions of equal elements in argsort, kthvalue, sort and topk are open:
 only their shapes and types are compared. A dash stands for what was not tried.
@@ -98,12 +99,17 @@ def capture(
         named = dynamic_axes(inputs) if sizes == "dynamic" else {}
         dims = tuple(dict.fromkeys(named.get(f"x{i}", ()), torch.export.Dim.AUTO) or None for i in range(len(inputs)))
         program = torch.export.export(module, sample, dynamic_shapes=dims)
-        shapes = [n.meta["val"].shape for n in program.graph.nodes if n.op == "placeholder"]
-        found = {f"x{i}": {0: ""} for i, shape in enumerate(shapes) if isinstance(next(iter(shape), 0), torch.SymInt)}
+        given = program.graph_signature.user_inputs
+        shapes = [n.meta["val"].shape for n in program.graph.nodes if n.op == "placeholder" and n.name in given]
+        found = {f"x{i}": {0: ""} for i, shape in enumerate(shapes) if is_open(next(iter(shape), 0))}
         files[sizes] = folder / f"{sizes}.pt2", found
         torch.export.save(program, files[sizes][0])
     targets = (str(n.target) for n in program.graph.nodes if n.op == "call_function")
     return files, _operators(t.replace(".", "::", 1) for t in targets)
+
+
+def is_open(size: int | torch.SymInt) -> bool:
+    return isinstance(size, torch.SymInt) and not size.node.expr.is_number
 
 
 def _nodes(graph: Any) -> Iterator[Any]:
@@ -140,21 +146,35 @@ def _all_differ(values: torch.Tensor) -> bool:
     return values.unique().numel() == values.numel()
 
 
+def resized(inputs: list[torch.Tensor], names: Names) -> list[torch.Tensor]:
+    """One longer where an axis is open: the first row once more, so that all values stay valid."""
+    return [torch.cat([t, t[:1]]) if f"x{i}" in names else t for i, t in enumerate(inputs)]
+
+
+Run = tuple[list[torch.Tensor], list[torch.Tensor], list[bool]]  # inputs, what eager makes of them, which of it can be compared
+
+
 def try_sample(outcome: Outcome, function: Callable[..., Any], sample: Any, sizes: Sequence[str]) -> None:
     module, inputs = module_of(function, (sample.input, *sample.args), sample.kwargs)
-    expected, comparable = expected_of(module, inputs, outcome.entry)
+    runs = [(inputs, *expected_of(module, inputs, outcome.entry))]
     with tempfile.TemporaryDirectory(prefix="lithify-") as name:
         try:
             models, outcome.operators = capture(outcome.route, module, inputs, Path(name), sizes)
         except Exception:  # torch raises what it likes here
             return
         for kind, (model, names) in models.items():
-            setattr(outcome, kind, _failure(kind, model, names, inputs, expected, comparable))
+            if kind == "dynamic":
+                try:
+                    longer = resized(inputs, names)
+                    runs.append((longer, *expected_of(module, longer, outcome.entry)))
+                except Exception:
+                    names = {}  # eager takes no other size here
+                if not names:
+                    continue
+            setattr(outcome, kind, _failure(kind, model, names, runs))
 
 
-def _failure(
-    kind: str, model: Path, names: Names, inputs: list[torch.Tensor], expected: list[torch.Tensor], comparable: list[bool]
-) -> str:
+def _failure(kind: str, model: Path, names: Names, runs: list[Run]) -> str:
     out = model.with_suffix(f".{kind}.onnx")
     named = names if model.suffix == ".pt" else {}
     try:
@@ -166,10 +186,11 @@ def _failure(
                 raise
             export(model, out, dynamic=named, names=names, opset=int(needed[1]))
         session = Session(out)
-        got = session.run(*(t.clone() for t in inputs))
-        compare([g if c else e.to(g.dtype) for g, e, c in zip(got, expected, comparable, strict=True)], expected)
-        if any(g.shape != e.shape for g, e in zip(got, expected, strict=True)):
-            return f"shapes {[list(g.shape) for g in got]}, eager has {[list(e.shape) for e in expected]}"
+        for inputs, expected, comparable in runs:
+            got = session.run(*(t.clone() for t in inputs))
+            compare([g if c else e.to(g.dtype) for g, e, c in zip(got, expected, comparable, strict=True)], expected)
+            if any(g.shape != e.shape for g, e in zip(got, expected, strict=True)):
+                return f"shapes {[list(g.shape) for g in got]}, eager has {[list(e.shape) for e in expected]}"
     except (Mismatch, ValueError) as error:
         return _short(str(error))
     return ""

@@ -799,7 +799,10 @@ Value* Builder::reshape(Value* x, const Shape& to) {
       quotient = !to[i].is_constant() && others.lower().value_or(0) > 0 && sym.floor_div(have, others) == to[i];
       if (quotient && !sym.divide_exactly(have, others)) sym.assume({sym::Assumption::Kind::Multiple, have, others});
     }
-    if (!quotient && !sizes_agree(sym, have, want)) {
+    // Tracing drops sizes of 1 before a value that is put somewhere, also one that is 1 for the sample's data only.
+    const std::optional<Dim> dropped = want.lower().value_or(0) > 0 ? sym.divide_exactly(have, want) : std::nullopt;
+    const bool by_data = dropped && depends_on_data(sym, *dropped);
+    if (!quotient && (by_data || !sizes_agree(sym, have, want))) {
       sym.conflict = first_difference(sym, x->shape, to).value_or(sym::Conflict{have, want});
       bool numbers = have.is_constant() && want.is_constant();
       throw Error(
@@ -950,8 +953,10 @@ Value* Builder::swap_dims(Value* x, int64_t a, int64_t b) {
 }
 
 Value* Builder::emit_axes(std::string_view type, Value* x, const std::vector<int64_t>& axes) {
-  if (opset_ >= 13) return emit(type, {x, ints(axes)}, {}, 1, x->kind != Value::Kind::Output || !x->contents)[0];
-  return emit(type, {x}, {{"axes", axes}}, 1, x->kind != Value::Kind::Output || !x->contents)[0];
+  const bool computed = x->kind == Value::Kind::Output || x->kind == Value::Kind::Input;
+  const bool may_fold = !computed || !x->contents;  // what was made to compute with contents would fold to them again
+  if (opset_ >= 13) return emit(type, {x, ints(axes)}, {}, 1, may_fold)[0];
+  return emit(type, {x}, {{"axes", axes}}, 1, may_fold)[0];
 }
 
 Value* Builder::squeeze(Value* x, std::vector<int64_t> axes) {

@@ -80,14 +80,55 @@ struct Mask {
   int64_t end() const { return first + rank_of(mask); }
 };
 
-std::optional<Mask> only_mask(Call& c, const std::vector<OnnxValue*>& indices) {
+[[noreturn]] void burnt(Call& c, Dim size, Dim given, std::string_view what) {
+  c.sym.conflict = {size, given};
+  throw Error(Code::BurntSize,
+              fmt::format("{}: {} of {} for a dimension of {}", c.schema.full_name(), what, given.str(), size.str()));
+}
+
+/// A mask has the sizes of the dimensions that it covers.
+void check_mask(Call& c, const OnnxValue* x, const OnnxValue* mask, size_t first) {
+  if (first + mask->rank() > x->rank()) c.mismatch("the mask has more dimensions than the tensor");
+  for (size_t i = 0; i < mask->rank(); ++i) {
+    const Dim size = x->shape[first + i], given = mask->shape[i];
+    const std::optional<bool> same = c.sym.equal(size, given);
+    if (same == false) c.mismatch(fmt::format("a mask of {} for a dimension of {}", given.str(), size.str()));
+    if (!same && (size.is_constant() || given.is_constant())) burnt(c, size, given, "a mask");
+  }
+}
+
+std::optional<Mask> only_mask(Call& c, const OnnxValue* x, const std::vector<OnnxValue*>& indices) {
   std::optional<Mask> found;
   for (size_t i = 0; i < indices.size(); ++i) {
     if (!indices[i]) continue;
     if (found || !is_mask(indices[i]) || indices[i]->rank() == 0) return std::nullopt;
     found = {c.onnx.cast(indices[i], DType::Bool), static_cast<int64_t>(i)};
   }
+  if (found) check_mask(c, x, found->mask, static_cast<size_t>(found->first));
   return found;
+}
+
+// Whether v's elements, in order, are 0, 1, 2, ...
+bool counts_up(const OnnxValue* v) {
+  if (v->contents) {
+    for (size_t i = 0; i < v->contents->size(); ++i)
+      if (!(*v->contents)[i].is(static_cast<int64_t>(i))) return false;
+    return true;
+  }
+  while (v->producer && (v->producer->op_type == "Reshape" || v->producer->op_type == "Unsqueeze"))
+    v = v->producer->inputs[0];
+  if (!v->producer || v->producer->op_type != "Range") return false;
+  const OnnxValue *start = v->producer->inputs[0], *step = v->producer->inputs[2];
+  return start->contents && start->contents->front().is(0) && step->contents && step->contents->front().is(1);
+}
+
+// Whether all elements along a dimension are the same one: its size is a number of the program, not of some weight.
+bool holds_one(const OnnxValue* x, int64_t d) {
+  if (at(x->shape, d).is(1)) return true;
+  if (!x->producer || x->producer->op_type != "Expand") return false;
+  const Shape& from = x->producer->inputs[0]->shape;
+  const int64_t added = rank_of(x) - static_cast<int64_t>(from.size());
+  return d < added || at(from, d - added).is(1);
 }
 
 Index index_of(Call& c, const OnnxValue* x, const std::vector<OnnxValue*>& indices) {
@@ -98,6 +139,7 @@ Index index_of(Call& c, const OnnxValue* x, const std::vector<OnnxValue*>& indic
       out.tensors.push_back(nullptr);
     } else if (is_mask(v)) {
       if (v->rank() == 0) c.unsupported("an index that is a single bool");
+      check_mask(c, x, v, out.tensors.size());
       OnnxValue* positions = b.op("NonZero", {b.cast(v, DType::Bool)});
       for (int64_t i = 0; i < rank_of(v); ++i) out.tensors.push_back(b.select(positions, 0, b.dim(i)));
     } else {
@@ -110,6 +152,8 @@ Index index_of(Call& c, const OnnxValue* x, const std::vector<OnnxValue*>& indic
   for (int64_t d = 0; d < rank_of(x); ++d) {
     OnnxValue* v = out.tensors[static_cast<size_t>(d)];
     if (!v) continue;
+    if (Dim n = b.numel(v->shape); !n.is_constant() && holds_one(x, d) && at(x->shape, d).is_constant() && counts_up(v))
+      burnt(c, at(x->shape, d), n, "all positions");
     out.adjacent = out.adjacent && (out.dims.empty() || out.dims.back() == d - 1);
     out.dims.push_back(d);
     out.shape = b.broadcast(out.shape, v->shape);
@@ -150,20 +194,6 @@ Shape result_shape(const Index& index, const OnnxValue* x) {
     if (!index.tensors[d]) out.push_back(x->shape[d]);
   out.insert(out.begin() + index.place(), index.shape.begin(), index.shape.end());
   return out;
-}
-
-// Whether v's elements, in order, are 0, 1, 2, ...
-bool counts_up(const OnnxValue* v) {
-  if (v->contents) {
-    for (size_t i = 0; i < v->contents->size(); ++i)
-      if (!(*v->contents)[i].is(static_cast<int64_t>(i))) return false;
-    return true;
-  }
-  while (v->producer && (v->producer->op_type == "Reshape" || v->producer->op_type == "Unsqueeze"))
-    v = v->producer->inputs[0];
-  if (!v->producer || v->producer->op_type != "Range") return false;
-  const OnnxValue *start = v->producer->inputs[0], *step = v->producer->inputs[2];
-  return start->contents && start->contents->front().is(0) && step->contents && step->contents->front().is(1);
 }
 
 // The dimension along which v has the elements 0, 1, 2, ..., size - 1, if all its others are of size 1.
@@ -247,10 +277,7 @@ OnnxValue* indexed(Builder& b, OnnxValue* x, const Index& index) {
 Value index_rule(Call& c) {
   OnnxValue* x = c.tensor("self");
   std::vector<OnnxValue*> indices = c.maybe_tensors("indices");
-  if (std::optional<Mask> mask = only_mask(c, indices)) {
-    if (mask->end() > rank_of(x)) c.mismatch("the mask has more dimensions than the tensor");
-    return masked(c.onnx, x, *mask);
-  }
+  if (std::optional<Mask> mask = only_mask(c, x, indices)) return masked(c.onnx, x, *mask);
   Index index = index_of(c, x, indices);
   if (index.dims.empty()) return x;
   if (index.dims.size() > 1) return indexed(c.onnx, x, index);
@@ -331,10 +358,8 @@ Value index_put(Call& c) {
   OnnxValue* values = c.tensor_as("values", x->dtype);
   bool accumulate = c.flag("accumulate");
   std::vector<OnnxValue*> indices = c.maybe_tensors("indices");
-  if (std::optional<Mask> mask = only_mask(c, indices)) {
-    if (mask->end() > rank_of(x)) c.mismatch("the mask has more dimensions than the tensor");
+  if (std::optional<Mask> mask = only_mask(c, x, indices))
     if (OnnxValue* y = put_masked(c, x, *mask, values, accumulate)) return y;
-  }
   Index index = index_of(c, x, indices);
   if (index.dims.empty()) return accumulate ? b.add(x, values) : b.expand(values, x->shape);
   values = b.expand(values, result_shape(index, x));

@@ -409,6 +409,27 @@ def overlapping_windows_by_strides(x: Tensor) -> Tensor:
     return x.as_strided((size[0], size[1], 3, 8), (stride[0], stride[1], 4, 1))
 
 
+@burns((B, T, 16))
+def rows_by_mask(x: Tensor) -> Tensor:
+    keep = torch.ones(int(x.shape[0])) > 0
+    return x[keep].sum(0)
+
+
+@burns((B, T, 16))
+def put_by_mask(x: Tensor) -> Tensor:
+    keep = torch.ones(int(x.shape[0]), int(x.shape[1])) > 0
+    y = torch.zeros_like(x)
+    y[keep] = x[keep] + 1
+    return y
+
+
+@burns((B, T, 16))
+def steps_of_every_row(x: Tensor) -> Tensor:
+    rows = torch.arange(x.shape[0])
+    table = torch.arange(x.shape[1]).expand(int(x.shape[0]), -1)
+    return x + table[rows][:, :, None]
+
+
 # ---- numbers that are a size of the sample by chance -------------------------------------------------
 
 
