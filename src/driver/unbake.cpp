@@ -491,6 +491,32 @@ void tell_unproven(const program::Program& program, Search& search, const State&
   }
 }
 
+/// Whether a tensor that the model holds has a dimension of this size.
+bool is_size_of_weight(const program::Object& object, int64_t size) {
+  return std::ranges::any_of(object.attributes, [&](const auto& attribute) {
+    const program::Data& held = attribute.second;
+    if (held.object) return is_size_of_weight(*held.object, size);
+    return held.tensor && std::ranges::find(held.tensor->sizes, size) != held.tensor->sizes.end();
+  });
+}
+
+/// Refuses a limit of a dimension that is no size of a weight and little more than the sample, in a program with
+/// numbers that may be that dimension: 2*seq - 1 positions, say, of which every length takes its part.
+void tell_limited(const program::Program& program, const State& s) {
+  sym::Context& sym = s.outcome->sym;
+  auto doubted = [&](sym::Expr d) { return s.outcome->unproven[sym.info(d).name] > 0; };
+  for (const auto& [kind, size, limit] : sym.assumptions()) {
+    const std::optional<int64_t> sample = sym.sample(size), most = limit.constant();
+    if (kind != sym::Assumption::Kind::AtMost || !sample || !most || *most > 2 * *sample) continue;
+    const std::vector<sym::Expr> within = sym::symbols(size);
+    if (std::ranges::any_of(within, doubted) && !is_size_of_weight(*program.root, *most))
+      tell(*s.outcome,
+           {Code::BurntSize, Severity::Error,
+            fmt::format("{} would be at most {}, which seems to be made from the sample's size", size.str(), *most),
+            Place(), "give a second capture at other sizes by --also", ""});
+  }
+}
+
 /// Refuses a dimension whose elements one line takes one by one, as many as there are in the sample: a loop of the
 /// model that tracing unrolled. Two on a single line may be meant.
 void tell_unrolled(const program::Program& program, const State& s) {
@@ -559,7 +585,7 @@ std::shared_ptr<Evaluated> evaluate_and_unbake(const Captures& captures, const E
   if (traced) tell_unproven(program, search, best, options);
   const bool nothing_left = options.left && best.outcome->left.empty();
   if (captures.size() == 1 && traced && !nothing_left && options.unbake != ExportOptions::Unbake::Guess)
-    tell_unrolled(program, best);
+    tell_unrolled(program, best), tell_limited(program, best);
   if ((solutions.size() > 1 || search.exhausted()) && !best.repairs.empty() &&
       options.unbake != ExportOptions::Unbake::Guess)
     tell(*best.outcome, ambiguity(program, best, solutions.back()));

@@ -430,6 +430,13 @@ def steps_of_every_row(x: Tensor) -> Tensor:
     return x + table[rows][:, :, None]
 
 
+@burns((B, T, 16), one="refused")
+def part_of_all_distances(x: Tensor) -> Tensor:
+    length = int(x.shape[1])
+    distances = torch.arange(length, -length, -1.0).sin()
+    return x + distances[: x.shape[1], None]
+
+
 # ---- numbers that are a size of the sample by chance -------------------------------------------------
 
 
