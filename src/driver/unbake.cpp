@@ -22,6 +22,7 @@ constexpr int max_tries = 200;      // for one contradiction
 constexpr int max_levels = 3;       // of cost, when the cheapest lead nowhere
 constexpr size_t max_doubted = 24;  // numbers for one contradiction
 constexpr size_t max_sizes = 40;    // of tensors that numbers are explained by
+constexpr int max_cleared = 8;      // numbers in doubt that are shown not to matter
 constexpr int64_t largest_doubted = int64_t{1} << 31;
 constexpr int cost_of_quotient = 4;  // of a formula, however long, that is just what the other sizes leave
 constexpr int cost_of_assumption = 1;
@@ -68,15 +69,21 @@ class Search {
   /// Whether the export would be another one if a number of a solution stood for a dimension, as far as can be tried:
   /// not where the program contradicts itself then, or the number is in nothing that the graph computes.
   bool matters(const State& solution, const eval::NumberUse& use, const Dimension& d) {
-    if (use.literal.element == Literal::fixed) return true;
+    if (use.literal.element == Literal::fixed || ++cleared_ > max_cleared) return true;
+    other_failures_ = false;
     State other = solution;
     other.repairs.emplace(use.literal, sym_.add(d.symbol, sym_.constant(use.number - d.sizes[0])));
     evaluate(other);
     graphs_ = {graph_of(solution)};
     solutions_ = {solution};
     complete(std::move(other));
-    return solutions_.size() > 1 || exhausted();
+    if (solutions_.size() == 1 && !exhausted() && !other_failures_) return false;
+    cleared_ = max_cleared;  // a number that is refused decides
+    return true;
   }
+
+  /// What came of the program with the numbers solved for that differ between captures; nullptr when none do.
+  const std::shared_ptr<Evaluated>& solved() const { return solved_; }
 
   /// Solutions whose graphs differ, at most two.
   std::vector<State> run() {
@@ -86,7 +93,10 @@ class Search {
     // Where no size left the program, no number in it can be one.
     if (options_.left && first_->left.empty() && !first_->failed())
       for (const SizeIssue& issue : first_->issues) start.accepted.insert(issue.text);
-    if (!differing_.empty()) solve(start);
+    if (!differing_.empty()) {
+      solve(start);
+      solved_ = start.outcome;
+    }
     complete(std::move(start));
     if (solutions_.size() == 1) try_ties();
     return std::move(solutions_);
@@ -179,6 +189,8 @@ class Search {
       s.outcome = std::make_shared<Evaluated>();
       s.outcome->diagnostics.push_back(e.first());
     }
+    for (const Diagnostic& d : s.outcome->diagnostics)
+      other_failures_ |= d.severity == Severity::Error && d.code != Code::BurntSize && d.code != Code::ShapeMismatch;
   }
 
   void complete(State s) {
@@ -404,7 +416,10 @@ class Search {
   std::map<std::vector<int64_t>, std::vector<Explanation>> explained_;
   std::vector<State> solutions_;
   std::vector<std::string> graphs_;
+  std::shared_ptr<Evaluated> solved_;
   int evaluations_ = 0;
+  int cleared_ = 0;
+  bool other_failures_ = false;  // than of sizes, in an evaluation: they show nothing about numbers
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
@@ -579,16 +594,18 @@ std::shared_ptr<Evaluated> evaluate_and_unbake(const Captures& captures, const E
     return first;
   }
   std::vector<State> solutions = search.run();
-  if (solutions.empty()) return first;
+  if (solutions.empty()) return search.solved() && search.solved()->failed() ? search.solved() : first;
+  const bool undecided = solutions.size() > 1 || search.exhausted();
   State& best = solutions.front();
   tell_repairs(program, search.sym(), best);
   if (traced) tell_unproven(program, search, best, options);
   const bool nothing_left = options.left && best.outcome->left.empty();
-  if (captures.size() == 1 && traced && !nothing_left && options.unbake != ExportOptions::Unbake::Guess)
-    tell_unrolled(program, best), tell_limited(program, best);
-  if ((solutions.size() > 1 || search.exhausted()) && !best.repairs.empty() &&
-      options.unbake != ExportOptions::Unbake::Guess)
-    tell(*best.outcome, ambiguity(program, best, solutions.back()));
+  if (options.unbake == ExportOptions::Unbake::Guess) return best.outcome;
+  if (captures.size() == 1 && traced && !nothing_left) {
+    tell_unrolled(program, best);
+    tell_limited(program, best);
+  }
+  if (undecided && !best.repairs.empty()) tell(*best.outcome, ambiguity(program, best, solutions.back()));
   return best.outcome;
 }
 

@@ -455,6 +455,12 @@ def layers_as_many_as_batches(x: Tensor) -> Tensor:
     return torch.gru(x, torch.zeros(5, x.shape[0], 16), weights, True, 5, 0.0, False, False, True)[0]
 
 
+@burns((B, T, 16), one="refused", two="refused")
+def groups_as_many_as_batches(x: Tensor) -> Tensor:
+    rows = x.reshape(int(x.shape[0]), -1).sum(1)
+    return rows + F.group_norm(torch.ones(1, int(x.shape[0]), 4), int(x.shape[0])).sum()
+
+
 # ---- structure that changes with sizes ----------------------------------------------------------------
 
 

@@ -74,7 +74,8 @@ def test_two_captures(model: Burnt, tmp_path: Path) -> None:
     pt = trace(model, SIZES, tmp_path / "model.pt")
     also = ["--also", str(trace(model, SECOND_CAPTURE, tmp_path / "other.pt"))]
     if model.two == "refused":
-        assert "LTH065" in refusal(model, pt, *also)
+        told = refusal(model, pt, *also)
+        assert "LTH065" in told or "LTH042" in told  # they part, or a size is where ONNX has a number
     else:
         export(pt, tmp_path / "model.onnx", dynamic=axes(model), flags=also)
         check_sizes(model, tmp_path / "model.onnx")
