@@ -6,7 +6,7 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import torch
 
@@ -16,7 +16,6 @@ from lithify._errors import ExportError
 from lithify._functions import Functions
 from lithify._signature import Arguments, bind, split_kwargs
 
-T = TypeVar("T")
 How = Literal["auto", "trace", "script", "export"]
 Axes = dict[str, dict[int, str]]  # by name of an input or output
 
@@ -92,9 +91,6 @@ class Call:
         if traced.data:
             yield from self._instead_of_trace(f"a trace has one outcome of {traced.data[0]}", axes)
             return
-        if self._acts_otherwise(traced):
-            yield from self._instead_of_trace("the model gives other results when it is traced", axes)
-            return
         named = self._axes_of_inputs(axes)
         sizes = _samples.sizes(self.arguments.tensors, named)
         if not sizes:
@@ -109,15 +105,6 @@ class Call:
             at, captured = other
             yield Attempt([traced, captured], f"traces of two runs, at the sample's sizes and at {at}")
         yield from self._instead_of_trace("traces at different sizes do not show what it does at others", axes)
-
-    def _acts_otherwise(self, traced: Capture) -> bool:
-        """Whether the model does something else while it is traced, as it can ask: not where it differs from run to run."""
-        run = lambda: self._captured(lambda: _capture.run(self.root, self.model, self.arguments))  # noqa: E731
-        try:
-            first = run()
-            return not _capture.alike(first, traced.results) and _capture.alike(first, run())
-        except Exception:  # what it does by itself is not known then
-            return False
 
     def _trace_at_other_sizes(self, sizes: _samples.Sizes, named: _samples.Axes) -> tuple[str, Capture] | None:
         for at in _samples.other_sizes(sizes):
@@ -159,7 +146,7 @@ class Call:
         error.messages = self.error.messages if self.error is not None else []
         return error
 
-    def _captured(self, capture: Callable[[], T]) -> T:
+    def _captured(self, capture: Callable[[], Capture]) -> Capture:
         with _capture.undisturbed(self.root, self.training):
             return capture()
 

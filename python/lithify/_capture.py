@@ -42,13 +42,12 @@ class Capture:
     data: list[str] = field(default_factory=list)  # where contents of inputs left the trace: it has one outcome of what follows
     sizes: list[str] | None = None  # where sizes did, if that was watched; the sizes are the last results of the program
     keep: list[torch.Tensor] = field(default_factory=list)
-    results: list[torch.Tensor] = field(default_factory=list)  # of the run that was traced
 
 
 def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions) -> Capture:
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any."""
     watch = _Leaving(arguments.numbers)
-    adapter, outputs, results = _adapter(root, call, arguments, watch.left)
+    adapter, outputs = _adapter(root, call, arguments, watch.left)
     with warnings.catch_warnings(), torch.no_grad(), watch, functions.recorded():
         warnings.simplefilter("ignore")
         try:
@@ -67,35 +66,12 @@ def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments
     if not outputs:
         raise ExportError("the model returns no tensor")
     weights, keep = live_weights(root) if root is not None else ({}, [])
-    file = _saved(recorded._c, recorded.tensors, weights)
-    return Capture("trace", file, weights, outputs, watch.data, watch.sizes, keep, results)
-
-
-def run(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments) -> list[torch.Tensor]:
-    """The tensors that `call` gives on the sample, run as it is."""
-    adapter, _, results = _adapter(root, call, arguments)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        adapter(*(t.clone() for t in arguments.tensors))
-    return results
-
-
-def alike(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
-    """Whether results are the same, but for rounding."""
-    return len(some) == len(others) and all(map(_is_alike, some, others))
-
-
-def _is_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if a.shape != b.shape or a.dtype != b.dtype or not a.is_floating_point():
-        return a.dtype == b.dtype and torch.equal(a, b)
-    a, b = a.double(), b.double()
-    largest = a[a.isfinite()].abs().max() if a.isfinite().any() else 0
-    return torch.allclose(a, b, rtol=0, atol=0.01 * float(largest), equal_nan=True)
+    return Capture("trace", _saved(recorded._c, recorded.tensors, weights), weights, outputs, watch.data, watch.sizes, keep)
 
 
 def export(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, axes: Sequence[dict[int, str]]) -> Capture:
     """torch.export of `call`, with the axes of each tensor open that are named. It never leaves out a branch silently."""
-    adapter, outputs, _ = _adapter(root, call, arguments)
+    adapter, outputs = _adapter(root, call, arguments)
     # Sizes 0 and 1 are special to torch.export, and would be fixed.
     sample = [_at_least_two(t, named) for t, named in zip(arguments.tensors, axes, strict=True)]
     shapes = tuple({axis % max(t.dim(), 1): torch.export.Dim.AUTO for axis in a} for t, a in zip(sample, axes, strict=True))
@@ -122,9 +98,22 @@ def _gives_the_same(captured: nn.Module, model: nn.Module, sample: Sequence[torc
 
     try:
         expected = results(model)
-        return alike(expected, results(captured)) or not alike(expected, results(model))
+        return _alike(expected, results(captured)) or not _alike(expected, results(model))
     except Exception:  # at sizes of the sample that the program does not take, for one
         return True
+
+
+def _alike(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
+    """Whether results are the same, but for rounding."""
+    return len(some) == len(others) and all(map(_is_alike, some, others))
+
+
+def _is_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype or not a.is_floating_point():
+        return a.dtype == b.dtype and torch.equal(a, b)
+    a, b = a.double(), b.double()
+    largest = a[a.isfinite()].abs().max() if a.isfinite().any() else 0
+    return torch.allclose(a, b, rtol=0, atol=0.01 * float(largest), equal_nan=True)
 
 
 def exported(program: torch.export.ExportedProgram) -> Capture:
@@ -323,19 +312,17 @@ def _in_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 def _adapter(
     root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, more: Sequence[torch.Tensor] = ()
-) -> tuple[nn.Module, list[str], list[torch.Tensor]]:
+) -> tuple[nn.Module, list[str]]:
     """A module that takes and returns tensors only, with the parameters, buffers and children of `root`, so that their names
-    stay. Its outputs and their names are known once it has run; `more` is what it returns after them."""
+    stay. The names of its outputs are known once it has run; `more` is what it returns after them."""
     outputs: list[str] = []
-    results: list[torch.Tensor] = []
 
     def forward(_: nn.Module, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         args, kwargs = arguments.rebuild(tensors)
         leaves: Leaves = []
         flatten(call(*args, **kwargs), "", leaves)
         outputs[:] = _output_names([name for name, _ in leaves])
-        results[:] = [tensor_of(leaf) for _, leaf in leaves]
-        return (*results, *more)
+        return (*(tensor_of(leaf) for _, leaf in leaves), *more)
 
     names = ("self", *_identifiers(arguments.names))
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
@@ -347,7 +334,7 @@ def _adapter(
         adapter._parameters = root._parameters
         adapter._buffers = root._buffers
         adapter._modules = root._modules
-    return adapter, outputs, results
+    return adapter, outputs
 
 
 def _identifiers(names: Sequence[str]) -> list[str]:

@@ -494,8 +494,9 @@ void tell_unproven(const program::Program& program, Search& search, const State&
       const std::string& name = search.sym().info(d.symbol).name;
       if (!may_be(use, *s.outcome, name, d.sizes)) continue;
       const bool size = use.as == As::Size || use.as == As::Fill;
-      const bool refused = options.strict || (size && s.outcome->repaired[name] > 0);
-      if (refused && !search.matters(s, use, d)) continue;
+      const bool burnt_elsewhere = size && s.outcome->repaired[name] > 0;
+      if (burnt_elsewhere && !options.strict && !search.matters(s, use, d)) continue;
+      const bool refused = burnt_elsewhere || options.strict;
       s.outcome->unproven[name] += counted.emplace(use.literal, name).second;
       tell(*s.outcome,
            {Code::UnprovenSize, refused ? Severity::Error : Severity::Warning,

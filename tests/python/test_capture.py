@@ -68,18 +68,9 @@ class OnlySample(nn.Module):
         return x.view(int(x.shape[0]), 2, 2)
 
 
-class WhileTraced(nn.Module):
+class WhileExported(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if torch.jit.is_tracing():
-            return x * 2
-        return x * 3
-
-
-class WhileCaptured(nn.Module):
-    """TorchScript cannot have it."""
-
-    def forward(self, x: torch.Tensor, **options: Any) -> torch.Tensor:
-        return x * 2 if torch.jit.is_tracing() or torch.compiler.is_compiling() else x * 3
+        return x * 2 if torch.compiler.is_compiling() else x * 3
 
 
 class Unlike(nn.Module):
@@ -99,7 +90,6 @@ CHOICES: list[tuple[nn.Module, dict[int, str], str, str]] = [
     (ByLength(), {1: "n"}, "script", "do not show what it does at others"),
     (ByData(), {1: "n"}, "script", "one outcome of bool of a tensor at .*test_capture.py"),
     (OnlySample(), {0: "n"}, "trace", "two runs, at the sample's sizes and at n=4"),
-    (WhileTraced(), {1: "n"}, "script", "other results when it is traced"),
 ]
 
 
@@ -113,15 +103,10 @@ def test_choice(model: nn.Module, axes: Any, kind: str, why: str, out: Path) -> 
         compare(session.run(x), [model(x)], outputs=session.outputs)
 
 
-def test_model_that_acts_otherwise_while_captured() -> None:
-    for how, message in (("auto", "other results when it is traced"), ("export", "torch.export captured gives other results")):
-        with pytest.raises(lithify.ExportError, match=message):
-            lithify.export(WhileCaptured(), torch.randn(3, 4), capture=how)  # type: ignore[arg-type]
-    assert lithify.export(WhileCaptured(), torch.randn(3, 4), capture="trace").capture == "trace"
-
-
-def test_model_that_is_never_the_same() -> None:
-    assert lithify.export(Unlike(), torch.randn(3, 4)).capture == "trace"
+def test_model_that_acts_otherwise_while_exported() -> None:
+    with pytest.raises(lithify.ExportError, match=r"torch\.export captured gives other results"):
+        lithify.export(WhileExported(), torch.randn(3, 4), capture="export")
+    assert lithify.export(Unlike(), torch.randn(3, 4), capture="export").capture == "export"
 
 
 def test_a_model_that_runs_at_the_sample_only_is_refused_another_size() -> None:
