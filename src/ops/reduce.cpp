@@ -1,6 +1,7 @@
 // Reductions, cumulative operators, sorting and selection by rank.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
