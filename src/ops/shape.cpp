@@ -497,6 +497,7 @@ struct Strided {
   std::optional<std::vector<int64_t>> numbers() const {
     auto counts = known(sizes), steps = known(strides);
     if (!counts || !steps || !offset.is_constant()) return std::nullopt;
+    if (std::ranges::any_of(*counts, [](int64_t n) { return n < 1; })) return std::vector<int64_t>{};
     std::vector<int64_t> out{*offset.constant()};
     for (size_t i = 0; i < counts->size(); ++i) {
       std::vector<int64_t> next;
@@ -518,9 +519,7 @@ struct Strided {
     return sum;
   }
 
-  OnnxValue* take(Builder& b, OnnxValue* x) const {
-    return b.gather(b.reshape(x, {b.numel(x->shape)}), positions(b), 0);
-  }
+  OnnxValue* take(Builder& b, OnnxValue* x) const { return b.gather(flat(b, x), positions(b), 0); }
 };
 
 Strided strided(Call& c) {
