@@ -421,7 +421,7 @@ class Captures {
     }
     out.push_back(elsewhere({}, /*third=*/false));
     out.push_back(elsewhere(last_, /*third=*/true));
-    // A size of 1 says the least about what is burnt in.
+    // A size of 1 says the least about what is hard-coded.
     if (std::find(sample_.begin(), sample_.end(), 1) != sample_.end())
       std::rotate(out.begin(), out.begin() + 1, out.end());
     return out;

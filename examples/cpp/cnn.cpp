@@ -27,7 +27,7 @@ int main() {
   options.output_names = {"y"};
   options.dynamic_axes = {{"x", {{0, "batch"}, {2, "height"}, {3, "width"}}}};
   lithify::ExportResult r = lithify::export_module(net, {torch::randn({2, 3, 16, 12})}, "cnn.onnx", options);
-  for (const lithify::DimensionProof& d : r.dimensions) std::cout << d.name << ": " << d.str() << "\n";
+  for (const lithify::DimensionClaim& d : r.dimensions) std::cout << d.name << ": " << d.str() << "\n";
   if (!net->is_training()) return 1;
 
   net->eval();

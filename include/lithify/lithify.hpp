@@ -155,11 +155,12 @@ struct ExportOptions {
   /// every run begins with what the file holds.
   enum class State { Refuse, InOut, Frozen };
   State state = State::Refuse;
-  /// What happens to numbers that tracing burnt in and that contradict a dynamic dimension: the export is refused; they
-  /// are replaced by formulas of the dimensions, where the program decides which; or where it leaves a choice as well.
-  enum class Unbake { Never, Decided, Guess };
-  Unbake unbake = Unbake::Decided;
-  /// Further captures of the same model, at other sizes: what differs in them was burnt in.
+  /// What happens to numbers that tracing hard-coded and that contradict a dynamic dimension: the export is refused;
+  /// they are replaced by formulas of the dimensions, where the program decides which; or where it leaves a choice as
+  /// well.
+  enum class Recover { Never, Decided, Guess };
+  Recover recover = Recover::Decided;
+  /// Further captures of the same model, at other sizes: what differs in them was hard-coded.
   std::vector<ModelSource> also;
   /// Of a capture that was watched: the sizes that left it for the language around it, as "int of a size at
   /// model.py:12". They are the last results of the program, and no outputs of the model. Numbers of the program come
@@ -190,11 +191,11 @@ struct ValueInfo {
 };
 
 /// What is known of a dimension that was declared dynamic.
-struct DimensionProof {
+struct DimensionClaim {
   std::string name;
   std::vector<std::string> constraints;  ///< "height % 32 == 0"; it is proven for every size when there are none
   int repairs = 0;                       ///< numbers that were replaced by formulas of it
-  int unproven = 0;                      ///< numbers equal to its sample size in values, where nothing shows more
+  int unverified = 0;                    ///< numbers equal to its sample size in values, where nothing shows more
   LITHIFY_API std::string str() const;   ///< "proven for every size, 2 numbers repaired"
 };
 
@@ -202,7 +203,7 @@ struct ExportResult {
   std::vector<ValueInfo> inputs;
   std::vector<ValueInfo> outputs;
   std::vector<std::pair<std::string, int>> nodes;  ///< operator and count, most frequent first
-  std::vector<DimensionProof> dimensions;          ///< the dynamic ones, by name
+  std::vector<DimensionClaim> dimensions;          ///< the dynamic ones, by name
   int opset = 0;
   uint64_t weights = 0;       ///< number of initializers
   uint64_t weight_bytes = 0;  ///< of them
@@ -225,7 +226,7 @@ LITHIFY_API ExportResult export_bytes(const ModelSource& model,
 /// exported at all.
 struct DiscoverResult {
   std::vector<ValueInfo> inputs;
-  std::vector<DimensionProof> dimensions;
+  std::vector<DimensionClaim> dimensions;
 };
 LITHIFY_API DiscoverResult discover_file(const ModelSource& model, const ExportOptions& options = {});
 

@@ -69,11 +69,11 @@ ExportOptions::State state_of(const std::string& name) {
   throw nb::value_error("state is 'error', 'io' or 'frozen'");
 }
 
-ExportOptions::Unbake unbake_of(const std::string& name) {
-  if (name == "never") return ExportOptions::Unbake::Never;
-  if (name == "decided") return ExportOptions::Unbake::Decided;
-  if (name == "guess") return ExportOptions::Unbake::Guess;
-  throw nb::value_error("unbake is 'never', 'decided' or 'guess'");
+ExportOptions::Recover recover_of(const std::string& name) {
+  if (name == "never") return ExportOptions::Recover::Never;
+  if (name == "decided") return ExportOptions::Recover::Decided;
+  if (name == "guess") return ExportOptions::Recover::Guess;
+  throw nb::value_error("recover is 'never', 'decided' or 'guess'");
 }
 
 /// Handles of values are numbers in Python, and None is none.
@@ -150,14 +150,14 @@ std::pair<ExportResult, std::optional<nb::bytes>> export_model(
     std::vector<std::string> inputs, Axes dynamic_axes, std::vector<std::string> input_names,
     std::vector<std::string> output_names, std::string custom_ops, bool allow_custom, const std::string& external_data,
     const std::optional<Progress>& progress, const std::string& state, const std::vector<Source>& also,
-    const std::string& unbake, bool strict, std::optional<std::vector<std::string>> left,
+    const std::string& recover, bool strict, std::optional<std::vector<std::string>> left,
     const std::vector<Plugin>& plugins, std::map<std::string, int> custom_opsets) {
   const ModelSource source = source_of(model, weights);
   ExportOptions options = options_of(opset, std::move(inputs), std::move(dynamic_axes), std::move(input_names),
                                      std::move(output_names), std::move(custom_ops), allow_custom);
   options.external_data = external_of(external_data);
   options.state = state_of(state);
-  options.unbake = unbake_of(unbake);
+  options.recover = recover_of(recover);
   options.strict = strict;
   options.left = std::move(left);
   options.plugins = plugins_of(plugins);
@@ -227,13 +227,13 @@ void define_results(nb::module_& m) {
       .def_ro("rank_known", &ValueInfo::rank_known)
       .def("__str__", &ValueInfo::str)
       .def("__repr__", [](const ValueInfo& self) { return "<" + self.str() + ">"; });
-  nb::class_<DimensionProof>(m, "DimensionProof", "What is known of a dimension that was declared dynamic.")
-      .def_ro("name", &DimensionProof::name)
-      .def_ro("constraints", &DimensionProof::constraints)
-      .def_ro("repairs", &DimensionProof::repairs)
-      .def_ro("unproven", &DimensionProof::unproven)
-      .def("__str__", [](const DimensionProof& self) { return self.name + ": " + self.str(); })
-      .def("__repr__", [](const DimensionProof& self) { return "<" + self.name + ": " + self.str() + ">"; });
+  nb::class_<DimensionClaim>(m, "DimensionClaim", "What is known of a dimension that was declared dynamic.")
+      .def_ro("name", &DimensionClaim::name)
+      .def_ro("constraints", &DimensionClaim::constraints)
+      .def_ro("repairs", &DimensionClaim::repairs)
+      .def_ro("unverified", &DimensionClaim::unverified)
+      .def("__str__", [](const DimensionClaim& self) { return self.name + ": " + self.str(); })
+      .def("__repr__", [](const DimensionClaim& self) { return "<" + self.name + ": " + self.str() + ">"; });
   nb::class_<ExportResult>(m, "ExportResult")
       .def_ro("inputs", &ExportResult::inputs)
       .def_ro("outputs", &ExportResult::outputs)
@@ -289,7 +289,7 @@ NB_MODULE(_core, m) {
   nb::register_exception_translator(translate, nb::object(error).release().ptr());
   m.def("export_model", export_model, "model"_a, "weights"_a, "out"_a.none(), nb::kw_only(), "opset"_a, "inputs"_a,
         "dynamic_axes"_a, "input_names"_a, "output_names"_a, "custom_ops"_a, "allow_custom"_a, "external_data"_a,
-        "progress"_a.none(), "state"_a, "also"_a, "unbake"_a, "strict"_a, "left"_a.none(), "plugins"_a,
+        "progress"_a.none(), "state"_a, "also"_a, "recover"_a, "strict"_a, "left"_a.none(), "plugins"_a,
         "custom_opsets"_a);
   m.def("check_model", check_model, "model"_a, "weights"_a, nb::kw_only(), "opset"_a, "inputs"_a, "dynamic_axes"_a,
         "custom_ops"_a, "allow_custom"_a);

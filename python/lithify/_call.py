@@ -19,7 +19,7 @@ from lithify._signature import Arguments, bind, split_kwargs
 How = Literal["auto", "trace", "script", "export"]
 Axes = dict[str, dict[int, str]]  # by name of an input or output
 
-# What another capture may have an answer to: numbers that were burnt in, and captures that differ.
+# What another capture may have an answer to: numbers that were hard-coded, and captures that differ.
 ABOUT_SIZES = {"LTH061", "LTH063", "LTH064", "LTH065"}
 
 
@@ -29,7 +29,7 @@ class Attempt:
 
     captures: list[Capture]
     why: str
-    proven: bool = False  # refuse all numbers that were burnt in, or may have been
+    proven: bool = False  # refuse all numbers that were hard-coded, or may have been
 
 
 class Call:

@@ -31,7 +31,7 @@ class Result:
     weight_bytes: int
     file_bytes: int
     external_file: Path | None
-    dimensions: list[_core.DimensionProof]  # what is known of each dynamic one
+    dimensions: list[_core.DimensionClaim]  # what is known of each dynamic one
     capture: str  # how the model was captured
     why: str  # and the reason
     messages: list[_core.Message] = field(repr=False)  # warnings and notes of the conversion
@@ -145,7 +145,7 @@ def export(
             progress=progress,
             state=state,
             also=[(other.file, other.weights) for other in also],
-            unbake="never" if attempt.proven else "decided",
+            recover="never" if attempt.proven else "decided",
             strict=attempt.proven,
             left=main.sizes,
             plugins=translations.plugins,

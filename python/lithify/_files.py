@@ -27,12 +27,12 @@ def convert(
     external_data: Literal["auto", "always", "never"] = "auto",
     state: Literal["error", "io", "frozen"] = "error",
     also: Sequence[PathLike] = (),
-    unbake: Literal["never", "decided", "guess"] = "decided",
+    recover: Literal["never", "decided", "guess"] = "decided",
     strict: bool = False,
 ) -> _core.ExportResult:
     """Writes a file of torch.jit.save or torch.export.save as ONNX. `inputs` says what the file does not:
     "x:float32[batch,3,224,224]". `also` has captures of the same model at other sizes; docs/sizes.md says what they are good
-    for, and what `unbake` and `strict` do."""
+    for, and what `recover` and `strict` do."""
     result, _ = _core.export_model(
         os.fspath(model),
         {},
@@ -48,7 +48,7 @@ def convert(
         progress=None,
         state=state,
         also=[(os.fspath(other), {}) for other in also],
-        unbake=unbake,
+        recover=recover,
         strict=strict,
         left=None,
         plugins=[],

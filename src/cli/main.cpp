@@ -26,7 +26,7 @@ struct Arguments {
   std::string external = "auto";
   std::string target;
   std::string custom_ops;
-  std::string unbake = "decided";
+  std::string recover = "decided";
   bool verbose = false;
   bool quiet = false;
   bool json = false;
@@ -87,8 +87,8 @@ void print_values(const char* title, const std::vector<ValueInfo>& values) {
   for (const ValueInfo& v : values) fmt::print("  {:<8} {}\n", title, printable(v.str()));
 }
 
-void print_dimensions(const std::vector<DimensionProof>& dimensions) {
-  for (const DimensionProof& d : dimensions) fmt::print("  {:<8} {}: {}\n", "size", d.name, d.str());
+void print_dimensions(const std::vector<DimensionClaim>& dimensions) {
+  for (const DimensionClaim& d : dimensions) fmt::print("  {:<8} {}: {}\n", "size", d.name, d.str());
 }
 
 int total(const std::vector<std::pair<std::string, int>>& counts) {
@@ -285,12 +285,12 @@ void add_conversion(CLI::App& command, Arguments& a) {
   command.add_option("--dynamic", a.dynamic, "dynamic dimensions: 'x:0=batch,1=seq'; 'auto' for all that can be")
       ->allow_extra_args(false);
   command
-      .add_flag("--unbake{decided}", a.unbake,
-                "numbers that tracing burnt in become formulas of the dynamic dimensions, where the program decides "
-                "which (the default); --unbake=guess: also where it leaves a choice")
+      .add_flag("--recover{decided}", a.recover,
+                "numbers that tracing hard-coded become formulas of the dynamic dimensions, where the program decides "
+                "which (the default); --recover=guess: also where it leaves a choice")
       ->check(CLI::IsMember({"decided", "guess"}));
   command.add_flag_callback(
-      "--no-unbake", [&a] { a.unbake = "never"; }, "refuse such numbers instead");
+      "--no-recover", [&a] { a.recover = "never"; }, "refuse such numbers instead");
   command.add_option("--input-names", a.options.input_names, "names of the inputs, in order")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -371,9 +371,9 @@ int main(int argc, char** argv) {
     if (!a.target.empty()) a.options.opset = opset_for(a.target);
     if (!a.custom_ops.empty()) a.options.custom_ops = read_text(a.custom_ops);
     a.options.also.assign(a.also.begin(), a.also.end());
-    a.options.unbake = a.unbake == "never"   ? ExportOptions::Unbake::Never
-                       : a.unbake == "guess" ? ExportOptions::Unbake::Guess
-                                             : ExportOptions::Unbake::Decided;
+    a.options.recover = a.recover == "never"   ? ExportOptions::Recover::Never
+                        : a.recover == "guess" ? ExportOptions::Recover::Guess
+                                               : ExportOptions::Recover::Decided;
     if (*to_onnx) return run_export(a);
     if (*inspect) return run_inspect(a);
     if (*check) return run_check(a);

@@ -9,8 +9,8 @@
 #include "driver/discover.hpp"
 #include "driver/inputs.hpp"
 #include "driver/proof.hpp"
+#include "driver/recover.hpp"
 #include "driver/source.hpp"
-#include "driver/unbake.hpp"
 #include "lithify/lithify.hpp"
 #include "ops/register.hpp"
 #include "program/print.hpp"
@@ -126,14 +126,14 @@ std::string ValueInfo::str() const {
   return fmt::format("{}: {}{}", name, dtype.empty() ? "?" : dtype, rank_known ? "[" + sizes + "]" : "[?]");
 }
 
-std::string DimensionProof::str() const {
+std::string DimensionClaim::str() const {
   std::string out = "proven for every size";
   for (size_t i = 0; i < constraints.size(); ++i) out = (i ? out + " and " : "proven where ") + constraints[i];
   auto counted = [&](int n, const char* what) {
     if (n > 0) out += fmt::format(", {} number{} {}", n, n == 1 ? "" : "s", what);
   };
   counted(repairs, "repaired");
-  counted(unproven, "unproven");
+  counted(unverified, "unverified");
   return out;
 }
 
@@ -153,7 +153,7 @@ struct Opened {
 
 std::shared_ptr<driver::Evaluated> evaluated_model(const Opened& opened, ExportOptions options) {
   if (options.discover) options.dynamic_axes = driver::discover(opened.captures, options);
-  return driver::evaluate_and_unbake(opened.captures, options);
+  return driver::evaluate_and_recover(opened.captures, options);
 }
 
 /// `out` is what write_model takes: a path, or how to get memory.
@@ -168,7 +168,7 @@ ExportResult export_to(const ModelSource& model, const Out& out, const ExportOpt
     watch.lap("convert");
     ExportResult result;
     result.dimensions = driver::prove(*evaluated);
-    for (const DimensionProof& d : result.dimensions)
+    for (const DimensionClaim& d : result.dimensions)
       evaluated->model.metadata.emplace_back("lithify.dimension." + d.name, d.str());
     watch.lap("prove");
     write::WriteOptions write_options;

@@ -122,9 +122,9 @@ class Comparison {
 
  private:
   [[noreturn]] void part(const std::string& what) const {
-    throw Error(
-        {Code::CapturesDiffer, Severity::Error, fmt::format("the captures part here: {}", what), a_.locate(pos_),
-         "control flow in Python that depends on sizes is not in a traced file; script that part of the model", ""});
+    throw Error({Code::TracesDiverge, Severity::Error, fmt::format("the captures part here: {}", what), a_.locate(pos_),
+                 "control flow in Python that depends on sizes is not in a traced file; script that part of the model",
+                 ""});
   }
   void require(bool same, const std::string& what) const {
     if (!same) part(what);

@@ -12,7 +12,7 @@ namespace lithify::driver {
 
 /// The numbers of the first program that the others have differently, with their values in all of them. The programs
 /// are compared step by step, from the root's forward; where they differ in anything but such numbers, throws
-/// CapturesDiffer with the place.
+/// TracesDiverge with the place.
 std::map<eval::Literal, std::vector<int64_t>> differing_numbers(std::span<const program::Program* const> captures);
 
 }  // namespace lithify::driver

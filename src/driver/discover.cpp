@@ -9,7 +9,7 @@ namespace {
 
 bool exportable(const Captures& captures, const ExportOptions& options) {
   try {
-    return !evaluate_and_unbake(captures, options)->failed();
+    return !evaluate_and_recover(captures, options)->failed();
   } catch (const Error&) {
     return false;
   }

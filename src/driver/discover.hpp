@@ -1,7 +1,7 @@
 // Which axes of the inputs can be dynamic at all.
 #pragma once
 
-#include "driver/unbake.hpp"
+#include "driver/recover.hpp"
 
 namespace lithify::driver {
 

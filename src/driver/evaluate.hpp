@@ -30,10 +30,10 @@ struct Evaluated {
   std::vector<eval::SizeIssue> issues;
   std::vector<eval::NumberUse> uses;
   eval::Origins origins;
-  std::vector<eval::Change> changes;              ///< that a run makes to the model
-  std::vector<std::string> left;                  ///< of the sizes that left the program, those that are dynamic
-  size_t moved_boundaries = 0;                    ///< how many, see Builder
-  std::map<std::string, int> repaired, unproven;  ///< numbers of the program, by the dimension they are about
+  std::vector<eval::Change> changes;                ///< that a run makes to the model
+  std::vector<std::string> left;                    ///< of the sizes that left the program, those that are dynamic
+  size_t moved_boundaries = 0;                      ///< how many, see Builder
+  std::map<std::string, int> repaired, unverified;  ///< numbers of the program, by the dimension they are about
 
   bool failed() const {
     return std::any_of(diagnostics.begin(), diagnostics.end(),

@@ -159,7 +159,7 @@ class Inputs {
         const InputSpec::Size& file = (*in.sizes)[i];
         sizes[i].formula = file.formula;
         if (in.settled && !file.formula && !opens_fixed_ && (!sizes[i].name.empty() || sizes[i].value != file.value))
-          throw burnt(path, i, file);
+          throw hard_coded(path, i, file);
         if (!sizes[i].value) sizes[i].value = file.value;
       }
       in.sizes = std::move(sizes);
@@ -221,7 +221,7 @@ class Inputs {
           throw Error(Code::BadOption,
                       fmt::format("input '{}' has {} dimensions, and axis {} is declared dynamic", name, rank, axis));
         InputSpec::Size& size = (*in->sizes)[static_cast<size_t>(at)];
-        if (in->settled && !size.formula && !opens_fixed_) throw burnt(name, static_cast<size_t>(at), size);
+        if (in->settled && !size.formula && !opens_fixed_) throw hard_coded(name, static_cast<size_t>(at), size);
         size.name = dim;
         size.given = true;
       }
@@ -283,9 +283,9 @@ class Inputs {
  public:
   std::vector<Diagnostic> warnings;
 
-  static Error burnt(const std::string& name, size_t axis, const InputSpec::Size& size) {
+  static Error hard_coded(const std::string& name, size_t axis, const InputSpec::Size& size) {
     return Error(
-        Code::BurntSize,
+        Code::HardCodedSize,
         fmt::format("axis {} of the input '{}' has the fixed size {} in the file", axis, name, size.value.value_or(0)),
         fmt::format("export the program again with dynamic_shapes={{'{}': {{{}: torch.export.Dim.DYNAMIC}}}}, or give "
                     "a second one of other sizes by --also",

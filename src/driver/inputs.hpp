@@ -38,7 +38,7 @@ struct TensorInput {
 };
 
 /// The tensor inputs, in order; options applied. Names that cannot be given are told in `warnings`. Throws BadOption,
-/// UnknownInput, and BurntSize where a size is fixed in the file and declared dynamic.
+/// UnknownInput, and HardCodedSize where a size is fixed in the file and declared dynamic.
 std::vector<TensorInput> find_inputs(const program::Program& program, const ExportOptions& options,
                                      std::vector<Diagnostic>* warnings = nullptr);
 

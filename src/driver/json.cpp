@@ -19,10 +19,10 @@ void write(Json& j, const ValueInfo& v) {
   j.close(']').close('}');
 }
 
-void write(Json& j, const DimensionProof& d) {
+void write(Json& j, const DimensionClaim& d) {
   j.open('{').field("name", d.name).key("constraints").open('[');
   for (const std::string& c : d.constraints) j.value(c);
-  j.close(']').field("repairs", d.repairs).field("unproven", d.unproven).close('}');
+  j.close(']').field("repairs", d.repairs).field("unverified", d.unverified).close('}');
 }
 
 void write(Json& j, const OperatorStatus& o) {

@@ -71,8 +71,8 @@ std::vector<int64_t> least_divisors(sym::Context& sym, const sym::Assumption& as
 
 }  // namespace
 
-std::vector<DimensionProof> prove(Evaluated& evaluated) {
-  std::map<std::string, DimensionProof> proofs;
+std::vector<DimensionClaim> prove(Evaluated& evaluated) {
+  std::map<std::string, DimensionClaim> proofs;
   std::map<std::string, int64_t> divisors;
   for (auto& [name, symbol] : evaluated.dimensions) {
     proofs[name].name = name;
@@ -100,12 +100,12 @@ std::vector<DimensionProof> prove(Evaluated& evaluated) {
       }
     }
   }
-  std::vector<DimensionProof> out;
+  std::vector<DimensionClaim> out;
   for (auto& [name, proof] : proofs) {
     if (auto found = divisors.find(name); found != divisors.end() && found->second > 1)
       proof.constraints.insert(proof.constraints.begin(), fmt::format("{} % {} == 0", name, found->second));
     proof.repairs = evaluated.repaired[name];
-    proof.unproven = evaluated.unproven[name];
+    proof.unverified = evaluated.unverified[name];
     out.push_back(std::move(proof));
   }
   return out;

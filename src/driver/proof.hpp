@@ -9,6 +9,6 @@ namespace lithify::driver {
 
 /// For each declared dimension: the constraints under which the graph is right, from what was assumed, as formulas that
 /// a person can read.
-std::vector<DimensionProof> prove(Evaluated& evaluated);
+std::vector<DimensionClaim> prove(Evaluated& evaluated);
 
 }  // namespace lithify::driver

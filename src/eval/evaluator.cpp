@@ -47,7 +47,7 @@ bool is_local(Code code) {
     case Code::UnsupportedMutation:
     case Code::UnsupportedType:
     case Code::ShapeMismatch:
-    case Code::BurntSize:
+    case Code::HardCodedSize:
     case Code::TypeMismatch:
       return true;
     default:
@@ -704,7 +704,7 @@ Value Evaluator::call_operator(const Expr& e, Frame& frame) {
     use.supported = false;
     if (d.subject.empty()) d.subject = e.name;
     if (!d.place.known()) d.place = program_.locate(e.pos);
-    if (d.code == Code::BurntSize && builder_.sym.conflict) {
+    if (d.code == Code::HardCodedSize && builder_.sym.conflict) {
       const auto [a, b, at] = *builder_.sym.conflict;
       issues.push_back({SizeIssue::Kind::Contradiction, a, b, d.message, origin, applied_, at, e.pos});
     }

@@ -95,7 +95,7 @@ class Evaluator {
 
   /// Loops of at most this many turns, where their number is known, become as many copies of their bodies.
   int64_t most_unrolled = 128;
-  /// Numbers of the program that stand for something else, since tracing burnt sizes in.
+  /// Numbers of the program that stand for something else, since tracing hard-coded sizes in.
   std::map<Literal, sym::Expr> repairs;
   /// Evaluation ends at the first problem.
   bool stop_early = false;

@@ -806,9 +806,9 @@ Value* Builder::reshape(Value* x, const Shape& to) {
       sym.conflict = first_difference(sym, x->shape, to).value_or(sym::Conflict{have, want});
       bool numbers = have.is_constant() && want.is_constant();
       throw Error(
-          numbers ? Code::ShapeMismatch : Code::BurntSize,
+          numbers ? Code::ShapeMismatch : Code::HardCodedSize,
           fmt::format("{} elements of {} do not fit into {}", have.str(), print_shape(x->shape), print_shape(to)),
-          numbers ? "" : "a size of the sample was burnt in by tracing; compute it from x.shape in the model");
+          numbers ? "" : "a size of the sample was hard-coded by tracing; compute it from x.shape in the model");
     }
   }
   note_boundaries(x->shape, to);

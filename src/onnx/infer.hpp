@@ -40,7 +40,7 @@ Shape sizes_from(Inference& f, size_t input, std::string_view name);
 Dim size_from(Inference& f, size_t input, std::string_view name);
 
 /// The size that two sizes which must agree have: the constant one, if one is. Throws ShapeMismatch when they never
-/// agree, BurntSize when they agree at the sample only. `what` names the sizes in the message: "the channels".
+/// agree, HardCodedSize when they agree at the sample only. `what` names the sizes in the message: "the channels".
 Dim same_size(Inference& f, Dim a, Dim b, std::string_view what);
 
 /// Integers of an attribute that has one for each of `n` spatial dimensions, all `otherwise` when it is not there.

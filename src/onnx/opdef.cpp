@@ -50,7 +50,7 @@ Dim broadcast_size(sym::Context& sym, Dim a, Dim b, const Shape& sa, const Shape
     }
   }
   sym.conflict = {a, b};
-  throw Error(constants ? Code::ShapeMismatch : Code::BurntSize,
+  throw Error(constants ? Code::ShapeMismatch : Code::HardCodedSize,
               fmt::format("the shapes {} and {} do not broadcast: {} against {}", print_shape(sa), print_shape(sb),
                           a.str(), b.str()));
 }
@@ -229,7 +229,7 @@ Dim same_size(Inference& f, Dim a, Dim b, std::string_view what) {
     f.sym.conflict = {a, b};
     const bool never = f.sym.equal(a, b) == false || (at_a && at_b && *at_a != *at_b);
     throw Error(
-        never ? Code::ShapeMismatch : Code::BurntSize,
+        never ? Code::ShapeMismatch : Code::HardCodedSize,
         fmt::format("{}: {} must agree, but one is {} and the other {}", f.node.op_type, what, a.str(), b.str()));
   }
   return b.is_constant() ? b : a;

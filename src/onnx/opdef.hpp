@@ -35,7 +35,8 @@ class Inference {
   std::vector<Dim> contents(size_t input) const;
   /// A size nobody knows at export: a new symbol with a readable name.
   Dim fresh(std::string_view name, int64_t lower = 0);
-  /// Sizes that the shapes broadcast to. Throws ShapeMismatch, or BurntSize where a dynamic dimension meets a number.
+  /// Sizes that the shapes broadcast to. Throws ShapeMismatch, or HardCodedSize where a dynamic dimension meets a
+  /// number.
   Shape broadcast(std::initializer_list<const Shape*> shapes) const;
   [[noreturn]] void fail(const std::string& message) const;
 };
@@ -50,12 +51,12 @@ struct OpDef {
 /// The operator of the standard domain, or nullptr if there is none of that name.
 const OpDef* find_op(std::string_view name);
 
-/// Sizes that a and b broadcast to. Throws ShapeMismatch, or BurntSize where a dynamic dimension meets a number.
+/// Sizes that a and b broadcast to. Throws ShapeMismatch, or HardCodedSize where a dynamic dimension meets a number.
 Shape broadcast_shapes(sym::Context& sym, const Shape& a, const Shape& b);
 
 /// Whether two sizes are equal when every dimension is a multiple of its sample size, each by another factor. A size
 /// that the program computes agrees there even where the model only runs for multiples of some number; one that
-/// tracing burnt in does not.
+/// tracing hard-coded does not.
 bool equal_beyond_sample(sym::Context& sym, Dim a, Dim b);
 
 /// Whether a size depends on the data at run time: no sample has it, and it may be 0. What is broadcast does when each

@@ -80,9 +80,9 @@ struct Mask {
   int64_t end() const { return first + rank_of(mask); }
 };
 
-[[noreturn]] void burnt(Call& c, Dim size, Dim given, std::string_view what) {
+[[noreturn]] void hard_coded(Call& c, Dim size, Dim given, std::string_view what) {
   c.sym.conflict = {size, given};
-  throw Error(Code::BurntSize,
+  throw Error(Code::HardCodedSize,
               fmt::format("{}: {} of {} for a dimension of {}", c.schema.full_name(), what, given.str(), size.str()));
 }
 
@@ -93,7 +93,7 @@ void check_mask(Call& c, const OnnxValue* x, const OnnxValue* mask, size_t first
     const Dim size = x->shape[first + i], given = mask->shape[i];
     const std::optional<bool> same = c.sym.equal(size, given);
     if (same == false) c.mismatch(fmt::format("a mask of {} for a dimension of {}", given.str(), size.str()));
-    if (!same && (size.is_constant() || given.is_constant())) burnt(c, size, given, "a mask");
+    if (!same && (size.is_constant() || given.is_constant())) hard_coded(c, size, given, "a mask");
   }
 }
 
@@ -153,7 +153,7 @@ Index index_of(Call& c, const OnnxValue* x, const std::vector<OnnxValue*>& indic
     OnnxValue* v = out.tensors[static_cast<size_t>(d)];
     if (!v) continue;
     if (Dim n = b.numel(v->shape); !n.is_constant() && holds_one(x, d) && at(x->shape, d).is_constant() && counts_up(v))
-      burnt(c, at(x->shape, d), n, "all positions");
+      hard_coded(c, at(x->shape, d), n, "all positions");
     out.adjacent = out.adjacent && (out.dims.empty() || out.dims.back() == d - 1);
     out.dims.push_back(d);
     out.shape = b.broadcast(out.shape, v->shape);

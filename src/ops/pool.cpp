@@ -137,8 +137,8 @@ bool takes_in_everything(Call& c, size_t dims) {
   for (size_t i = 0; i < dims; ++i) {
     if (Dim size = shape[shape.size() - dims + i]; kernel[i] != size) {
       c.sym.conflict = {size, kernel[i]};
-      throw Error(Code::BurntSize, fmt::format("{}: a window of {} in a dimension of {} is known only at run time",
-                                               c.schema.full_name(), kernel[i].str(), size.str()));
+      throw Error(Code::HardCodedSize, fmt::format("{}: a window of {} in a dimension of {} is known only at run time",
+                                                   c.schema.full_name(), kernel[i].str(), size.str()));
     }
   }
   for (Dim d : c.sizes("padding"))

@@ -180,12 +180,12 @@ Value expanded(Call& c, const std::vector<Dim>& sizes) {
     if (to[i].is(-1) || to[i] == have) {
       to[i] = have;
     } else if (!have.is(1) && (to[i].is(1) || !c.sym.broadcast(have, to[i]))) {
-      bool burnt = !have.is_constant() || !to[i].is_constant();
+      bool hard_coded = !have.is_constant() || !to[i].is_constant();
       c.sym.conflict = {have, to[i], i};
       throw Error(
-          burnt ? Code::BurntSize : Code::ShapeMismatch,
+          hard_coded ? Code::HardCodedSize : Code::ShapeMismatch,
           fmt::format("{}: dimension {} of size {} cannot become {}", c.schema.full_name(), i, have.str(), to[i].str()),
-          burnt ? "a size of the sample was burnt in by tracing; compute it from x.shape in the model" : "");
+          hard_coded ? "a size of the sample was hard-coded by tracing; compute it from x.shape in the model" : "");
     }
   }
   auto forward = [to](Builder& b, OnnxValue* x) { return b.expand(x, to); };
@@ -334,7 +334,7 @@ Value split_by_size(Call& c) {
     std::optional<int64_t> pieces_in_sample = c.sym.sample(c.sym.ceil_div(size, each));
     if (!pieces_in_sample || !each.is_constant()) c.unsupported(what);
     c.sym.conflict = {size, c.sym.mul(each, c.sym.constant(*pieces_in_sample))};
-    throw Error(Code::BurntSize, fmt::format("{}: {}", c.schema.full_name(), what));
+    throw Error(Code::HardCodedSize, fmt::format("{}: {}", c.schema.full_name(), what));
   }
   return pieces_of(c, axis, size, each, *count);
 }
@@ -538,8 +538,8 @@ Strided strided(Call& c) {
   } else if (c.sym.equal(end, memory) != true) {
     // Sizes and strides of the sample would take other elements at other sizes: trust those that take the last one.
     c.sym.conflict = {end, memory};
-    throw Error(Code::BurntSize, fmt::format("{}: the last of {} elements is not known to be the last of {}",
-                                             c.schema.full_name(), end.str(), memory.str()));
+    throw Error(Code::HardCodedSize, fmt::format("{}: the last of {} elements is not known to be the last of {}",
+                                                 c.schema.full_name(), end.str(), memory.str()));
   }
   return s;
 }

@@ -128,7 +128,7 @@ class Context {
   /// Records what has to be taken for granted, once.
   void assume(Assumption a);
   const std::vector<Assumption>& assumptions() const { return assumptions_; }
-  /// What the last contradiction was about: what throws BurntSize sets it.
+  /// What the last contradiction was about: what throws HardCodedSize sets it.
   std::optional<Conflict> conflict;
   /// Sizes of 1 in the sample that a 1 was broadcast to: at other sizes, the 1 may be meant to be the same size.
   std::vector<Expr> stretched;

@@ -14,11 +14,11 @@ from torch import nn
 import lithify
 from lithify import _samples
 from tests.driver import Session, compare, flat
-from tests.unbake.corpus import CORPUS, OTHER_SIZES, SIZES, Burnt
+from tests.recover.corpus import CORPUS, OTHER_SIZES, SIZES, HardCoded
 
 
 @pytest.mark.parametrize("model", CORPUS, ids=lambda m: m.name)
-def test_burnt_sizes_are_solved_for(model: Burnt, out: Path) -> None:
+def test_hard_coded_sizes_are_solved_for(model: HardCoded, out: Path) -> None:
     """The second capture is made without being asked for: what two captures can show, one call does."""
     axes = {n: {i: d for i, d in enumerate(s) if isinstance(d, str)} for n, s in zip("xy", model.shapes, strict=False)}
     module, sample = model.module(), model.inputs(SIZES)

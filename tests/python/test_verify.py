@@ -83,7 +83,7 @@ FAULTS: list[tuple[str, str, str, Fault]] = [  # what, model, node, how
     ("dropped bias of a layer", "sentence", "/up/Add", lambda m, n: weight(m, n.input[1], lambda w: w * 0)),
     ("wrong epsilon", "sentence", "/norm/LayerNormalization", lambda m, n: attribute(n, epsilon=1e-3)),
     ("swapped gates", "sentence", "/lstm/LSTM", lambda m, n: weight(m, n.input[1], swapped_gates)),
-    ("burnt size", "sentence", "/Reshape", lambda m, n: weight(m, n.input[1], lambda w: np.array([2, 20]))),
+    ("hard-coded size", "sentence", "/Reshape", lambda m, n: weight(m, n.input[1], lambda w: np.array([2, 20]))),
     ("wrong permutation", "picture", "/Transpose", lambda m, n: attribute(n, perm=[0, 1, 2, 3])),
     ("wrong function", "picture", "/Relu", lambda m, n: setattr(n, "op_type", "Sigmoid")),
     ("wrong padding", "picture", "/conv/Conv", lambda m, n: attribute(n, pads=[2, 1, 0, 1])),

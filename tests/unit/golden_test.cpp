@@ -163,10 +163,10 @@ TEST_CASE("every operator without a rule is reported, once") {
   CHECK(e.diagnostics[1].subject == "nobody::cares");
 }
 
-TEST_CASE("a number burnt in by tracing is refused where it meets a dynamic dimension") {
+TEST_CASE("a number hard-coded by tracing is refused where it meets a dynamic dimension") {
   Exported e = exported("x: Tensor", "    return torch.view(x, [2, 12])\n", {"x:float32[batch=2,3,4]"});
   REQUIRE(e.diagnostics.size() == 1);
-  CHECK(e.diagnostics[0].code == Code::BurntSize);
+  CHECK(e.diagnostics[0].code == Code::HardCodedSize);
 }
 
 TEST_CASE("a branch on a value of the input is an If; what does not differ is no output of it") {

@@ -56,12 +56,12 @@ TEST_CASE_FIXTURE(Fixture, "elementwise operators broadcast") {
   CHECK(type("Cast", {in({batch})}, {{"to", int64_t{10}}}) == "float16[batch]");
 }
 
-TEST_CASE_FIXTURE(Fixture, "sizes that disagree are told apart from burnt ones") {
+TEST_CASE_FIXTURE(Fixture, "sizes that disagree are told apart from hard-coded ones") {
   CHECK(code("Add", {in({n(2)}), in({n(3)})}) == Code::ShapeMismatch);
-  CHECK(code("Add", {in({batch}), in({n(2)})}) == Code::BurntSize);
-  CHECK(code("Reshape", {in({batch, n(10)}), b.ints({2, 10})}) == Code::BurntSize);
-  CHECK(code("Reshape", {in({batch, seq}), b.symbolic(Shape{n(2), seq})}) == Code::BurntSize);
-  CHECK(code("Concat", {in({batch, n(1)}), in({n(2), n(1)})}, {{"axis", int64_t{1}}}) == Code::BurntSize);
+  CHECK(code("Add", {in({batch}), in({n(2)})}) == Code::HardCodedSize);
+  CHECK(code("Reshape", {in({batch, n(10)}), b.ints({2, 10})}) == Code::HardCodedSize);
+  CHECK(code("Reshape", {in({batch, seq}), b.symbolic(Shape{n(2), seq})}) == Code::HardCodedSize);
+  CHECK(code("Concat", {in({batch, n(1)}), in({n(2), n(1)})}, {{"axis", int64_t{1}}}) == Code::HardCodedSize);
   CHECK(code("MatMul", {in({n(2), n(3)}), in({n(4), n(2)})}) == Code::ShapeMismatch);
   CHECK(code("Add", {in({batch}), in({batch}, DType::Int64)}) == Code::TypeMismatch);
 }

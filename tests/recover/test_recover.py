@@ -1,4 +1,4 @@
-"""Sizes that tracing burnt in: repaired and right at every size, or refused with their line."""
+"""Sizes that tracing hard-coded: repaired and right at every size, or refused with their line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests.driver import LITHIFY, Names, Session, compare, export, export_command, flat
-from tests.unbake.corpus import CORPUS, OTHER_SIZES, SECOND_CAPTURE, SIZES, Burnt
+from tests.recover.corpus import CORPUS, OTHER_SIZES, SECOND_CAPTURE, SIZES, HardCoded
 
 by_name = pytest.mark.parametrize("model", CORPUS, ids=lambda m: m.name)
 
@@ -25,18 +25,18 @@ def _quiet() -> object:
         yield
 
 
-def trace(model: Burnt, at: dict[str, int], path: Path) -> Path:
+def trace(model: HardCoded, at: dict[str, int], path: Path) -> Path:
     torch.jit.trace(model.module(), model.inputs(at), check_trace=False).save(str(path))
     return path
 
 
-def axes(model: Burnt) -> Names:
+def axes(model: HardCoded) -> Names:
     return {
         name: {i: d for i, d in enumerate(shape) if isinstance(d, str)} for name, shape in zip("xy", model.shapes, strict=False)
     }
 
 
-def check_sizes(model: Burnt, onnx_file: Path) -> None:
+def check_sizes(model: HardCoded, onnx_file: Path) -> None:
     session = Session(onnx_file)
     eager = model.module()
     for at in [SIZES, *OTHER_SIZES]:
@@ -44,7 +44,7 @@ def check_sizes(model: Burnt, onnx_file: Path) -> None:
         compare(session.run(*inputs), flat(eager(*inputs)), outputs=session.outputs)
 
 
-def refusal(model: Burnt, pt: Path, *flags: str) -> str:
+def refusal(model: HardCoded, pt: Path, *flags: str) -> str:
     """The messages of an export that must fail, and leave nothing behind; one of them has a line of the model."""
     out = pt.with_suffix(".onnx")
     command = export_command(pt, out, dynamic=axes(model), flags=flags)
@@ -58,11 +58,11 @@ def refusal(model: Burnt, pt: Path, *flags: str) -> str:
 
 
 @by_name
-def test_one_capture(model: Burnt, tmp_path: Path) -> None:
+def test_one_capture(model: HardCoded, tmp_path: Path) -> None:
     pt = trace(model, SIZES, tmp_path / "model.pt")
     if model.one == "refused":
         assert re.search("LTH06[14]|LTH042", refusal(model, pt))
-    elif model.one == "unproven":
+    elif model.one == "unverified":
         assert "LTH064" in refusal(model, pt, "--strict")
     elif model.one == "right":
         export(pt, tmp_path / "model.onnx", dynamic=axes(model))
@@ -70,7 +70,7 @@ def test_one_capture(model: Burnt, tmp_path: Path) -> None:
 
 
 @by_name
-def test_two_captures(model: Burnt, tmp_path: Path) -> None:
+def test_two_captures(model: HardCoded, tmp_path: Path) -> None:
     pt = trace(model, SIZES, tmp_path / "model.pt")
     also = ["--also", str(trace(model, SECOND_CAPTURE, tmp_path / "other.pt"))]
     if model.two == "refused":
@@ -83,7 +83,7 @@ def test_two_captures(model: Burnt, tmp_path: Path) -> None:
 
 def test_refusal_on_request(tmp_path: Path) -> None:
     model = next(m for m in CORPUS if m.name == "view_of_ints")
-    assert "LTH061" in refusal(model, trace(model, SIZES, tmp_path / "model.pt"), "--no-unbake")
+    assert "LTH061" in refusal(model, trace(model, SIZES, tmp_path / "model.pt"), "--no-recover")
 
 
 def test_report(tmp_path: Path) -> None:
@@ -115,15 +115,15 @@ ONE_STEP = {"loop_over_steps", "sum_over_steps", "shifted"}
 
 @pytest.mark.parametrize("sample", HIDING)
 @by_name
-def test_sample_that_hides_sizes(model: Burnt, sample: str, tmp_path: Path) -> None:
-    """A 1 may be any other 1, and a 16 a width: right at every size or refused; wrong only if told as unproven."""
+def test_sample_that_hides_sizes(model: HardCoded, sample: str, tmp_path: Path) -> None:
+    """A 1 may be any other 1, and a 16 a width: right at every size or refused; wrong only if reported as unverified."""
     pt = trace(model, {**SIZES, **HIDING[sample]}, tmp_path / "model.pt")
     out = tmp_path / "exported.onnx"
     command = export_command(pt, out, dynamic=axes(model))
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode != 0 or model.one == "unseen":
         return
-    if model.one == "unproven" or (model.name in ONE_STEP and HIDING[sample].get("seq") == 1):
+    if model.one == "unverified" or (model.name in ONE_STEP and HIDING[sample].get("seq") == 1):
         assert "LTH064" in done.stderr and "LTH064" in refusal(model, pt, "--strict")
     else:
         check_sizes(model, out)
@@ -172,7 +172,7 @@ def test_colliding_sizes(tmp_path: Path) -> None:
         b, t = int(x.shape[0]), int(x.shape[1])
         return x.view(b, t, 2, 8).transpose(1, 2).reshape(b, 2, t * 8)
 
-    model = Burnt("heads", heads, (("batch", "seq", 16),), "right", "right")
+    model = HardCoded("heads", heads, (("batch", "seq", 16),), "right", "right")
     pt = trace(model, {**SIZES, "batch": 2}, tmp_path / "model.pt")
     export(pt, tmp_path / "model.onnx", dynamic=axes(model))
     check_sizes(model, tmp_path / "model.onnx")

@@ -1,8 +1,8 @@
 """Small models that burn sizes of the sample into their trace, each in its own way.
 
-`burns` makes a function of tensors a model. Names in the shape are dynamic dimensions; `SIZES` has the sample's. `one` says
+`hard_codes` makes a function of tensors a model. Names in the shape are dynamic dimensions; `SIZES` has the sample's. `one` says
 what a single capture comes to, `two` the same for two captures: "right" at every size; "refused", with a line of the function;
-"unproven", with a warning (a number in a value, where no contradiction shows it); "unseen" (the number is not in the trace).
+"unverified", with a warning (a number in a value, where no contradiction shows it); "unseen" (the number is not in the trace).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SECOND_CAPTURE = {B: 3, T: 10, S: 13, H: 32, W: 20}
 
 
 @dataclass(frozen=True)
-class Burnt:
+class HardCoded:
     name: str
     forward: Callable[..., Any]
     shapes: tuple[tuple[str | int, ...], ...]
@@ -50,12 +50,12 @@ class Burnt:
         return Model()
 
 
-CORPUS: list[Burnt] = []
+CORPUS: list[HardCoded] = []
 
 
-def burns(*shapes: tuple[str | int, ...], one: str = "right", two: str = "right") -> Callable[[Any], Any]:
+def hard_codes(*shapes: tuple[str | int, ...], one: str = "right", two: str = "right") -> Callable[[Any], Any]:
     def add(forward: Callable[..., Any]) -> Callable[..., Any]:
-        CORPUS.append(Burnt(forward.__name__, forward, shapes, one, two))
+        CORPUS.append(HardCoded(forward.__name__, forward, shapes, one, two))
         return forward
 
     return add
@@ -81,44 +81,44 @@ GRU_CELL = nn.GRUCell(16, 8).requires_grad_(False)
 # ---- view, reshape, flatten -------------------------------------------------------------------------
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def view_of_ints(x: Tensor) -> Tensor:
     return x.view(int(x.shape[0]), int(x.shape[1]) * 16)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def flatten_and_restore(x: Tensor, w: Tensor = WEIGHT_16_16) -> Tensor:
     b, t = int(x.shape[0]), int(x.shape[1])
     return (x.reshape(b * t, 16) @ w).reshape(b, t, 16)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def view_with_minus_one(x: Tensor) -> Tensor:
     return x.view(-1, int(x.shape[1]), 4, 4).sum(2)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def numel_over_width(x: Tensor) -> Tensor:
     return x.reshape(x.numel() // 16, 16).softmax(1)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def flat_by_numel(x: Tensor) -> Tensor:
     return x.reshape(x.numel())
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def length_of_tensor(x: Tensor) -> Tensor:
     return x.reshape(len(x), -1)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def split_heads(x: Tensor) -> Tensor:
     b, t, d = (int(n) for n in x.shape)
     return x.view(b, t, 4, d // 4).transpose(1, 2)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def attention(x: Tensor, w: Tensor = WEIGHT_16_48, out: Tensor = WEIGHT_16_16) -> Tensor:
     b, t = int(x.shape[0]), int(x.shape[1])
     q, k, v = (x @ w).view(b, t, 3, 4, 4).permute(2, 0, 3, 1, 4)
@@ -126,21 +126,21 @@ def attention(x: Tensor, w: Tensor = WEIGHT_16_48, out: Tensor = WEIGHT_16_16) -
     return (scores @ v).transpose(1, 2).reshape(b, t, 16) @ out
 
 
-@burns((B, 3, H, W))
+@hard_codes((B, 3, H, W))
 def patches(x: Tensor, w: Tensor = WEIGHT_48_8) -> Tensor:
     b, c, h, wd = (int(n) for n in x.shape)
     x = x.view(b, c, h // 4, 4, wd // 4, 4).permute(0, 2, 4, 1, 3, 5)
     return x.reshape(b, (h // 4) * (wd // 4), 48) @ w
 
 
-@burns((B, H, W, 3))
+@hard_codes((B, H, W, 3))
 def window_partition(x: Tensor) -> Tensor:
     b, h, w, c = (int(n) for n in x.shape)
     x = x.view(b, h // 4, 4, w // 4, 4, c)
     return x.permute(0, 1, 3, 2, 4, 5).contiguous().view(-1, 4, 4, c)
 
 
-@burns((B, H, W, 3))
+@hard_codes((B, H, W, 3))
 def window_partition_and_merge(x: Tensor) -> Tensor:
     b, h, w, c = (int(n) for n in x.shape)
     y = x.view(b, h // 4, 4, w // 4, 4, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, c)
@@ -148,37 +148,37 @@ def window_partition_and_merge(x: Tensor) -> Tensor:
     return y.view(b, h // 4, w // 4, 4, 4, c).permute(0, 1, 3, 2, 4, 5).reshape(b, h, w, c)
 
 
-@burns((B, 12, H, W))
+@hard_codes((B, 12, H, W))
 def pixel_shuffle_by_view(x: Tensor) -> Tensor:
     b, c, h, w = (int(n) for n in x.shape)
     return x.view(b, c // 4, 2, 2, h, w).permute(0, 1, 4, 2, 5, 3).reshape(b, c // 4, h * 2, w * 2)
 
 
-@burns((B, 3, H, W))
+@hard_codes((B, 3, H, W))
 def space_to_depth(x: Tensor) -> Tensor:
     b, c, h, w = (int(n) for n in x.shape)
     return x.view(b, c, h // 2, 2, w // 2, 2).permute(0, 3, 5, 1, 2, 4).reshape(b, c * 4, h // 2, w // 2)
 
 
-@burns((B, 8, H, W))
+@hard_codes((B, 8, H, W))
 def channel_shuffle(x: Tensor) -> Tensor:
     b, c, h, w = (int(n) for n in x.shape)
     return x.view(b, 2, c // 2, h, w).transpose(1, 2).reshape(b, c, h, w)
 
 
-@burns((B, 3, H, W))
+@hard_codes((B, 3, H, W))
 def image_to_sequence(x: Tensor) -> Tensor:
     b, c, h, w = (int(n) for n in x.shape)
     return x.permute(0, 2, 3, 1).reshape(b, h * w, c).cumsum(1)
 
 
-@burns((B, 3, H, W))
+@hard_codes((B, 3, H, W))
 def view_after_convolution(x: Tensor, w: Tensor = WEIGHT_6_3_3_3) -> Tensor:
     y = F.conv2d(x, w, stride=2, padding=1)
     return y.view(int(y.shape[0]), 6, int(y.shape[2]) * int(y.shape[3])).mean(1)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def rearranged_rows(x: Tensor) -> Tensor:
     b, t = int(x.shape[0]), int(x.shape[1])
     return x.reshape(b, t, 2, 8).permute(1, 2, 0, 3).reshape(t * 2, b * 8)
@@ -187,34 +187,34 @@ def rearranged_rows(x: Tensor) -> Tensor:
 # ---- expand, repeat, stack --------------------------------------------------------------------------
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def expanded_token(x: Tensor, token: Tensor = WEIGHT_1_1_16) -> Tensor:
     return torch.cat([token.expand(int(x.shape[0]), -1, -1), x], 1)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def repeated_token(x: Tensor, token: Tensor = WEIGHT_1_16) -> Tensor:
     return torch.cat([token.repeat(int(x.shape[0]), 1, 1), x], 1)
 
 
-@burns((B, 16), (S, 16))
+@hard_codes((B, 16), (S, 16))
 def expanded_pairs(x: Tensor, y: Tensor) -> Tensor:
     b, s = int(x.shape[0]), int(y.shape[0])
     return (x.unsqueeze(1).expand(b, s, 16) * y.unsqueeze(0).expand(b, s, 16)).sum(-1)
 
 
-@burns((B, 16), (S, 16))
+@hard_codes((B, 16), (S, 16))
 def repeated_pairs(x: Tensor, y: Tensor) -> Tensor:
     b, s = int(x.shape[0]), int(y.shape[0])
     return torch.cat([x.unsqueeze(1).repeat(1, s, 1), y.unsqueeze(0).repeat(b, 1, 1)], -1)
 
 
-@burns((B, T, 16), one="refused", two="refused")
+@hard_codes((B, T, 16), one="refused", two="refused")
 def stacked_copies(x: Tensor, token: Tensor = WEIGHT_16) -> Tensor:
     return x + torch.stack([token] * int(x.shape[1]))
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def broadcast_to_sizes(x: Tensor, w: Tensor = WEIGHT_16) -> Tensor:
     return torch.cat([x, w.broadcast_to(int(x.shape[0]), int(x.shape[1]), 16)], -1)
 
@@ -222,85 +222,85 @@ def broadcast_to_sizes(x: Tensor, w: Tensor = WEIGHT_16) -> Tensor:
 # ---- new tensors --------------------------------------------------------------------------------------
 
 
-@burns((B, T))
+@hard_codes((B, T))
 def zeros_of_sizes(x: Tensor) -> Tensor:
     return torch.zeros(int(x.shape[0]), int(x.shape[1])) + x
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def ones_joined(x: Tensor) -> Tensor:
     return torch.cat([x, torch.ones(int(x.shape[0]), int(x.shape[1]), 1)], -1)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def padded_by_zeros(x: Tensor) -> Tensor:
     return torch.cat([torch.zeros(int(x.shape[0]), 2, 16), x], 1)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def positions(x: Tensor, table: Tensor = WEIGHT_64_16) -> Tensor:
     return x + F.embedding(torch.arange(int(x.shape[1])), table)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def positions_of_batch(x: Tensor, table: Tensor = WEIGHT_64_16) -> Tensor:
     b, t = int(x.shape[0]), int(x.shape[1])
     return x + F.embedding(torch.arange(t).unsqueeze(0).expand(b, t), table)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def sinusoids(x: Tensor) -> Tensor:
     t = torch.arange(int(x.shape[1])).unsqueeze(1).float()
     f = torch.exp(torch.arange(8) * -0.5)
     return x + torch.cat([torch.sin(t * f), torch.cos(t * f)], 1)
 
 
-@burns((B, T, T))
+@hard_codes((B, T, T))
 def causal_mask(x: Tensor) -> Tensor:
     t = int(x.shape[1])
     return x.masked_fill(torch.tril(torch.ones(t, t)) == 0, -1e4).softmax(-1)
 
 
-@burns((B, T, T))
+@hard_codes((B, T, T))
 def causal_mask_by_triu(x: Tensor) -> Tensor:
     t = int(x.shape[1])
     return (x + torch.triu(torch.full((t, t), -1e4), diagonal=1)).softmax(-1)
 
 
-@burns((B, T, T))
+@hard_codes((B, T, T))
 def mask_from_buffer(x: Tensor, mask: Tensor = MASK) -> Tensor:
     t = int(x.shape[1])
     return x * mask[:t, :t]
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def table_sliced_by_int(x: Tensor, table: Tensor = WEIGHT_64_16) -> Tensor:
     return x + table[: int(x.shape[1])]
 
 
-@burns((B, T, 16), one="refused")
+@hard_codes((B, T, 16), one="refused")
 def relative_positions(x: Tensor, table: Tensor = WEIGHT_16) -> Tensor:
     t = int(x.shape[1])
     distance = torch.arange(t).unsqueeze(0) - torch.arange(t).unsqueeze(1)
     return torch.exp(-distance.abs().float()) @ x
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def counts_down(x: Tensor) -> Tensor:
     return x / torch.tensor(list(range(int(x.shape[1])))[::-1]).add(1).unsqueeze(1)
 
 
-@burns((B, T, 16), one="unproven")
+@hard_codes((B, T, 16), one="unverified")
 def as_many_rows_of_a_table(x: Tensor, table: Tensor = WEIGHT_64_16) -> Tensor:
     return x + table[torch.arange(int(x.shape[1]))].sum(0)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def identity_of_size(x: Tensor) -> Tensor:
     return (torch.eye(int(x.shape[1])) * 2.0) @ x
 
 
-@burns((B, 3, H, W))
+@hard_codes((B, 3, H, W))
 def coordinates(x: Tensor) -> Tensor:
     b, _, h, w = (int(n) for n in x.shape)
     ys = torch.arange(h).float().view(1, 1, h, 1).expand(b, 1, h, w)
@@ -308,18 +308,18 @@ def coordinates(x: Tensor) -> Tensor:
     return torch.cat([x, ys, xs], 1)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def like_with_new_sizes(x: Tensor) -> Tensor:
     return torch.cat([x, x.new_zeros(int(x.shape[0]), int(x.shape[1]), 4)], 2)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def lstm_with_initial_state(x: Tensor, lstm: nn.Module = LSTM) -> Tensor:
     state = torch.zeros(1, int(x.shape[0]), 8)
     return lstm(x, (state, state))[0]
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def gru_cell_once(x: Tensor, cell: nn.Module = GRU_CELL) -> Tensor:
     return cell(x[:, 0], torch.zeros(int(x.shape[0]), 8))
 
@@ -327,26 +327,26 @@ def gru_cell_once(x: Tensor, cell: nn.Module = GRU_CELL) -> Tensor:
 # ---- arithmetic on sizes ----------------------------------------------------------------------------
 
 
-@burns((B, 3, H, W))
+@hard_codes((B, 3, H, W))
 def resized_to_double(x: Tensor) -> Tensor:
     h, w = int(x.shape[2]), int(x.shape[3])
     y = F.interpolate(x, size=(h * 2, w * 2), mode="nearest")
     return F.avg_pool2d(y, 2) + x
 
 
-@burns((B, 3, H, W))
+@hard_codes((B, 3, H, W))
 def resized_back(x: Tensor) -> Tensor:
     y = F.max_pool2d(x, 2)
     return x + F.interpolate(y, size=(int(x.shape[2]), int(x.shape[3])), mode="bilinear")
 
 
-@burns((B, 3, H, W))
+@hard_codes((B, 3, H, W))
 def pooled_by_window(x: Tensor) -> Tensor:
     y = F.avg_pool2d(x, (int(x.shape[2]), int(x.shape[3])))
     return y.view(int(x.shape[0]), 3)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def split_by_size(x: Tensor) -> Tensor:
     t = int(x.shape[1])
     doubled = torch.cat([x, x * 2], 1)
@@ -354,38 +354,38 @@ def split_by_size(x: Tensor) -> Tensor:
     return first - second
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def split_in_unequal_parts(x: Tensor) -> Tensor:
     t = int(x.shape[1])
     first, rest = torch.split(torch.cat([x, x, x], 1), [t, 2 * t], 1)
     return first + rest[:, :t]
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def shifted(x: Tensor) -> Tensor:
     t = int(x.shape[1])
     return torch.cat([x.new_zeros(int(x.shape[0]), 1, 16), x[:, : t - 1]], 1) + x
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def matrix_of_batch(x: Tensor, w: Tensor = WEIGHT_16_16) -> Tensor:
     return torch.bmm(x, w.expand(int(x.shape[0]), 16, 16))
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def gathered_by_expanded_index(x: Tensor) -> Tensor:
     index = torch.tensor([3, 1]).view(1, 1, 2).expand(int(x.shape[0]), int(x.shape[1]), 2)
     return x.gather(2, index)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def chunks_of_the_batch(x: Tensor) -> Tensor:
     b = int(x.shape[0])
     both = torch.cat([x, -x], 0)
     return both[:b] * both[b:]
 
 
-@burns((B, S, 16))
+@hard_codes((B, S, 16))
 def positions_from_numpy(x: Tensor, table: Tensor = WEIGHT_64_16) -> Tensor:
     return x + F.embedding(torch.from_numpy(np.arange(int(x.shape[1]))), table)
 
@@ -393,29 +393,29 @@ def positions_from_numpy(x: Tensor, table: Tensor = WEIGHT_64_16) -> Tensor:
 # ---- values: no contradiction shows them --------------------------------------------------------------
 
 
-@burns((B, T, 16), one="unproven")
+@hard_codes((B, T, 16), one="unverified")
 def mean_by_division(x: Tensor) -> Tensor:
     return x.sum(1) / int(x.shape[1])
 
 
-@burns((B, T, 16), one="unproven")
+@hard_codes((B, T, 16), one="unverified")
 def last_step_by_index(x: Tensor) -> Tensor:
     return x[:, int(x.shape[1]) - 1]
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def overlapping_windows_by_strides(x: Tensor) -> Tensor:
     size, stride = list(x.size()), list(x.stride())
     return x.as_strided((size[0], size[1], 3, 8), (stride[0], stride[1], 4, 1))
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def rows_by_mask(x: Tensor) -> Tensor:
     keep = torch.ones(int(x.shape[0])) > 0
     return x[keep].sum(0)
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def put_by_mask(x: Tensor) -> Tensor:
     keep = torch.ones(int(x.shape[0]), int(x.shape[1])) > 0
     y = torch.zeros_like(x)
@@ -423,14 +423,14 @@ def put_by_mask(x: Tensor) -> Tensor:
     return y
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def steps_of_every_row(x: Tensor) -> Tensor:
     rows = torch.arange(x.shape[0])
     table = torch.arange(x.shape[1]).expand(int(x.shape[0]), -1)
     return x + table[rows][:, :, None]
 
 
-@burns((B, T, 16), one="refused")
+@hard_codes((B, T, 16), one="refused")
 def part_of_all_distances(x: Tensor) -> Tensor:
     length = int(x.shape[1])
     distances = torch.arange(length, -length, -1.0).sin()
@@ -443,19 +443,19 @@ def part_of_all_distances(x: Tensor) -> Tensor:
 TABLE = torch.linspace(-1, 1, 15).reshape(5, 3).sin()
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def rows_of_a_table(x: Tensor) -> Tensor:
     return x.reshape(int(x.shape[0]), -1).sum(1) + (torch.zeros(5, 3) + TABLE).sum()
 
 
-@burns((B, T, 16))
+@hard_codes((B, T, 16))
 def layers_as_many_as_batches(x: Tensor) -> Tensor:
     weights = [torch.full(shape, 0.1) for shape in ((48, 16), (48, 16), (48,), (48,))] * 5
     x = x.reshape(int(x.shape[0]), -1, 16)
     return torch.gru(x, torch.zeros(5, x.shape[0], 16), weights, True, 5, 0.0, False, False, True)[0]
 
 
-@burns((B, T, 16), one="refused", two="refused")
+@hard_codes((B, T, 16), one="refused", two="refused")
 def groups_as_many_as_batches(x: Tensor) -> Tensor:
     rows = x.reshape(int(x.shape[0]), -1).sum(1)
     return rows + F.group_norm(torch.ones(1, int(x.shape[0]), 4), int(x.shape[0])).sum()
@@ -464,7 +464,7 @@ def groups_as_many_as_batches(x: Tensor) -> Tensor:
 # ---- structure that changes with sizes ----------------------------------------------------------------
 
 
-@burns((B, T, 16), one="refused", two="refused")
+@hard_codes((B, T, 16), one="refused", two="refused")
 def loop_over_steps(x: Tensor) -> Tensor:
     h = torch.zeros_like(x[:, 0])
     out = []
@@ -474,7 +474,7 @@ def loop_over_steps(x: Tensor) -> Tensor:
     return torch.stack(out, 1) + x
 
 
-@burns((B, T, 16), one="refused", two="refused")
+@hard_codes((B, T, 16), one="refused", two="refused")
 def sum_over_steps(x: Tensor) -> Tensor:
     h = torch.zeros_like(x[:, 0])
     for t in range(int(x.shape[1])):
@@ -482,12 +482,12 @@ def sum_over_steps(x: Tensor) -> Tensor:
     return h.relu()
 
 
-@burns((B, T), one="refused", two="refused")
+@hard_codes((B, T), one="refused", two="refused")
 def parts_as_long_as_data_says(x: Tensor) -> Tensor:
     return torch.stack([part.sum() for part in x[x > 0].split((x > 0).sum(1).tolist())])
 
 
-@burns((B, T, 16), one="unseen", two="refused")
+@hard_codes((B, T, 16), one="unseen", two="refused")
 def branch_on_length(x: Tensor) -> Tensor:
     if int(x.shape[1]) > 8:
         x = x.relu()

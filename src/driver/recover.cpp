@@ -1,4 +1,4 @@
-#include "driver/unbake.hpp"
+#include "driver/recover.hpp"
 
 #include <fmt/format.h>
 
@@ -118,7 +118,7 @@ class Search {
     }
     for (const Dimension& d : dimensions_)
       if (d.sizes.size() <= k)
-        throw Error(Code::CapturesDiffer,
+        throw Error(Code::TracesDiverge,
                     fmt::format("a capture does not say the size of the dimension '{}'", sym_.info(d.symbol).name));
   }
 
@@ -147,7 +147,7 @@ class Search {
     std::string listed;
     for (int64_t v : values) listed += (listed.empty() ? "" : ", ") + std::to_string(v);
     throw Error(
-        {Code::CapturesDiffer, Severity::Error,
+        {Code::TracesDiverge, Severity::Error,
          fmt::format("a number is {} in the captures, which no formula of the dynamic dimensions explains", listed),
          program_.locate(literal.expr->pos), "declare every dimension in which the captures differ as dynamic", ""});
   }
@@ -190,7 +190,8 @@ class Search {
       s.outcome->diagnostics.push_back(e.first());
     }
     for (const Diagnostic& d : s.outcome->diagnostics)
-      other_failures_ |= d.severity == Severity::Error && d.code != Code::BurntSize && d.code != Code::ShapeMismatch;
+      other_failures_ |=
+          d.severity == Severity::Error && d.code != Code::HardCodedSize && d.code != Code::ShapeMismatch;
   }
 
   void complete(State s) {
@@ -425,8 +426,9 @@ class Search {
 
 /// Whether the program could be exported if sizes agreed.
 bool only_sizes_fail(const Evaluated& e) {
-  return std::all_of(e.diagnostics.begin(), e.diagnostics.end(),
-                     [](const Diagnostic& d) { return d.severity != Severity::Error || d.code == Code::BurntSize; });
+  return std::all_of(e.diagnostics.begin(), e.diagnostics.end(), [](const Diagnostic& d) {
+    return d.severity != Severity::Error || d.code == Code::HardCodedSize;
+  });
 }
 
 int64_t number_at(const program::Program& program, const Literal& literal) {
@@ -447,10 +449,10 @@ void tell(Evaluated& e, Diagnostic d) {
 void tell_repairs(const program::Program& program, const sym::Context& sym, const State& s) {
   for (auto& [literal, formula] : s.repairs) {
     for (sym::Expr d : sym::symbols(formula)) ++s.outcome->repaired[sym.info(d).name];
-    tell(*s.outcome,
-         {Code::RepairedSize, Severity::Note,
-          fmt::format("the number {}, burnt in by tracing, stands for {}", number_at(program, literal), formula.str()),
-          program.locate(literal.expr->pos), "", formula.str()});
+    tell(*s.outcome, {Code::RecoveredSize, Severity::Note,
+                      fmt::format("the number {}, hard-coded by tracing, stands for {}", number_at(program, literal),
+                                  formula.str()),
+                      program.locate(literal.expr->pos), "", formula.str()});
   }
 }
 
@@ -474,14 +476,14 @@ bool may_be(const eval::NumberUse& use, const Evaluated& outcome, const std::str
 void tell_left(const State& s, const ExportOptions& options) {
   for (const std::string& what : s.outcome->left)
     if (options.also.empty())
-      tell(*s.outcome, {Code::UnprovenSize, options.strict ? Severity::Error : Severity::Warning,
+      tell(*s.outcome, {Code::UnverifiedSize, options.strict ? Severity::Error : Severity::Warning,
                         fmt::format("what the model does with the {} is not known at other sizes", what), Place(),
                         "give a second capture at other sizes by --also", what});
 }
 
 /// Tells of numbers that may be sizes where no contradiction shows it. The size of a new tensor is refused when the
 /// program is known to have burnt that dimension in elsewhere, unless the number can be shown not to matter.
-void tell_unproven(const program::Program& program, Search& search, const State& s, const ExportOptions& options) {
+void report_unverified(const program::Program& program, Search& search, const State& s, const ExportOptions& options) {
   using As = eval::NumberUse::As;
   if (options.left) {
     tell_left(s, options);
@@ -494,12 +496,12 @@ void tell_unproven(const program::Program& program, Search& search, const State&
       const std::string& name = search.sym().info(d.symbol).name;
       if (!may_be(use, *s.outcome, name, d.sizes)) continue;
       const bool size = use.as == As::Size || use.as == As::Fill;
-      const bool burnt_elsewhere = size && s.outcome->repaired[name] > 0;
-      if (burnt_elsewhere && !options.strict && !search.matters(s, use, d)) continue;
-      const bool refused = burnt_elsewhere || options.strict;
-      s.outcome->unproven[name] += counted.emplace(use.literal, name).second;
+      const bool hard_coded_elsewhere = size && s.outcome->repaired[name] > 0;
+      if (hard_coded_elsewhere && !options.strict && !search.matters(s, use, d)) continue;
+      const bool refused = hard_coded_elsewhere || options.strict;
+      s.outcome->unverified[name] += counted.emplace(use.literal, name).second;
       tell(*s.outcome,
-           {Code::UnprovenSize, refused ? Severity::Error : Severity::Warning,
+           {Code::UnverifiedSize, refused ? Severity::Error : Severity::Warning,
             fmt::format("the number {} may come from the size of '{}' in the sample, and nothing shows whether it does",
                         use.number, name),
             program.locate(use.pos), "give a second capture at other sizes by --also", name});
@@ -520,14 +522,14 @@ bool is_size_of_weight(const program::Object& object, int64_t size) {
 /// numbers that may be that dimension: 2*seq - 1 positions, say, of which every length takes its part.
 void tell_limited(const program::Program& program, const State& s) {
   sym::Context& sym = s.outcome->sym;
-  auto doubted = [&](sym::Expr d) { return s.outcome->unproven[sym.info(d).name] > 0; };
+  auto doubted = [&](sym::Expr d) { return s.outcome->unverified[sym.info(d).name] > 0; };
   for (const auto& [kind, size, limit] : sym.assumptions()) {
     const std::optional<int64_t> sample = sym.sample(size), most = limit.constant();
     if (kind != sym::Assumption::Kind::AtMost || !sample || !most || *most > 2 * *sample) continue;
     const std::vector<sym::Expr> within = sym::symbols(size);
     if (std::ranges::any_of(within, doubted) && !is_size_of_weight(*program.root, *most))
       tell(*s.outcome,
-           {Code::BurntSize, Severity::Error,
+           {Code::HardCodedSize, Severity::Error,
             fmt::format("{} would be at most {}, which seems to be made from the sample's size", size.str(), *most),
             Place(), "give a second capture at other sizes by --also", ""});
   }
@@ -548,7 +550,7 @@ void tell_unrolled(const program::Program& program, const State& s) {
     if (!positions.insert(use.number).second || positions.size() != static_cast<size_t>(*size)) continue;
     if (++lines[use.size.str()] != 2 && *size == 2) continue;
     tell(*s.outcome,
-         {Code::BurntSize, Severity::Error,
+         {Code::HardCodedSize, Severity::Error,
           fmt::format("each of the {} elements along a dimension of size {} is taken by itself: a loop of the "
                       "model over them was unrolled by tracing",
                       *size, use.size.str()),
@@ -575,23 +577,23 @@ Diagnostic ambiguity(const program::Program& program, const State& best, const S
                   number_at(program, number->first), number->second.str(), alternative),
       program.locate(number->first.expr->pos),
       "capture the model at sizes that differ from each other and from other numbers in it, give a second capture by "
-      "--also, or take the first choice by --unbake=guess",
+      "--also, or take the first choice by --recover=guess",
       ""};
 }
 
 }  // namespace
 
-std::shared_ptr<Evaluated> evaluate_and_unbake(const Captures& captures, const ExportOptions& options) {
+std::shared_ptr<Evaluated> evaluate_and_recover(const Captures& captures, const ExportOptions& options) {
   const program::Program& program = *captures[0];
   std::shared_ptr<Evaluated> first = evaluate(program, options);
   if (captures.size() == 1 && (first->dimensions.empty() || !only_sizes_fail(*first))) return first;
   // torch.export follows every size that it leaves open.
   const bool traced = captures.size() > 1 || program.producer != "torch.export";
   Search search(captures, options, first);
-  if (options.unbake == ExportOptions::Unbake::Never) {
+  if (options.recover == ExportOptions::Recover::Never) {
     State as_it_is;
     as_it_is.outcome = first;
-    if (!first->failed() && traced) tell_unproven(program, search, as_it_is, options);
+    if (!first->failed() && traced) report_unverified(program, search, as_it_is, options);
     return first;
   }
   std::vector<State> solutions = search.run();
@@ -599,9 +601,9 @@ std::shared_ptr<Evaluated> evaluate_and_unbake(const Captures& captures, const E
   const bool undecided = solutions.size() > 1 || search.exhausted();
   State& best = solutions.front();
   tell_repairs(program, search.sym(), best);
-  if (traced) tell_unproven(program, search, best, options);
+  if (traced) report_unverified(program, search, best, options);
   const bool nothing_left = options.left && best.outcome->left.empty();
-  if (options.unbake == ExportOptions::Unbake::Guess) return best.outcome;
+  if (options.recover == ExportOptions::Recover::Guess) return best.outcome;
   if (captures.size() == 1 && traced && !nothing_left) {
     tell_unrolled(program, best);
     tell_limited(program, best);

@@ -1,4 +1,4 @@
-// Sizes that tracing burnt in, through the API, with models in memory.
+// Sizes that tracing hard-coded, through the API, with models in memory.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -63,7 +63,7 @@ std::string error_of(const std::string& model, const ExportOptions& options) {
 
 }  // namespace
 
-TEST_CASE("a burnt size becomes a formula of the dimensions, and is told") {
+TEST_CASE("a hard-coded size becomes a formula of the dimensions, and is told") {
   const ExportResult r = exported(traced(5, 7, "torch.view(x, [35, 4])"), dynamic());
   CHECK(r.outputs[0].str() == "output: float32[batch*seq, 4]");
   REQUIRE(r.dimensions.size() == 2);
@@ -72,9 +72,9 @@ TEST_CASE("a burnt size becomes a formula of the dimensions, and is told") {
   CHECK(r.messages[0].code == "LTH062");
 }
 
-TEST_CASE("a burnt size is refused on request") {
+TEST_CASE("a hard-coded size is refused on request") {
   ExportOptions options = dynamic();
-  options.unbake = ExportOptions::Unbake::Never;
+  options.recover = ExportOptions::Recover::Never;
   CHECK(error_of(traced(5, 7, "torch.view(x, [35, 4])"), options) == "LTH061");
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("a 1 that may be a dimension is refused, or guessed on request") {
   const std::string model = traced(1, 7, "torch.reshape(x, [1, -1])");
   ExportOptions options = dynamic();
   CHECK(error_of(model, options) == "LTH063");
-  options.unbake = ExportOptions::Unbake::Guess;
+  options.recover = ExportOptions::Recover::Guess;
   CHECK(exported(model, options).outputs[0].str() == "output: float32[batch, 4*seq]");
 }
 
@@ -95,15 +95,15 @@ TEST_CASE("a 1 that is broadcast to a dimension of size 1 may be that dimension,
   const std::string model = traced(5, 1, "torch.add(x, torch.unsqueeze(torch.arange(1), 1))");
   ExportOptions options = dynamic();
   CHECK(error_of(model, options) == "LTH063");
-  options.unbake = ExportOptions::Unbake::Guess;
+  options.recover = ExportOptions::Recover::Guess;
   CHECK(exported(model, options).dimensions[1].str() == "proven for every size, 1 number repaired");
 }
 
-TEST_CASE("a division by 1 is told as unproven, where a dimension has the size 1") {
-  CHECK(exported(traced(5, 1, "torch.div(torch.sum(x, [1]), 1)"), dynamic()).dimensions[1].unproven == 1);
-  CHECK(exported(traced(5, 1, "torch.div(torch.sum(x, [1]), 1.)"), dynamic()).dimensions[1].unproven == 1);
-  CHECK(exported(traced(5, 7, "torch.div(torch.sum(x, [1]), 7.)"), dynamic()).dimensions[1].unproven == 1);
-  CHECK(exported(traced(5, 7, "torch.div(torch.sum(x, [1]), 1.)"), dynamic()).dimensions[1].unproven == 0);
+TEST_CASE("a division by 1 is reported as unverified, where a dimension has the size 1") {
+  CHECK(exported(traced(5, 1, "torch.div(torch.sum(x, [1]), 1)"), dynamic()).dimensions[1].unverified == 1);
+  CHECK(exported(traced(5, 1, "torch.div(torch.sum(x, [1]), 1.)"), dynamic()).dimensions[1].unverified == 1);
+  CHECK(exported(traced(5, 7, "torch.div(torch.sum(x, [1]), 7.)"), dynamic()).dimensions[1].unverified == 1);
+  CHECK(exported(traced(5, 7, "torch.div(torch.sum(x, [1]), 1.)"), dynamic()).dimensions[1].unverified == 0);
 }
 
 TEST_CASE("what differs between captures in memory is solved for, in values too") {
@@ -123,10 +123,10 @@ TEST_CASE("captures may write a value in place or in a statement of its own") {
   CHECK(r.dimensions[1].str() == "proven for every size, 1 number repaired");
 }
 
-TEST_CASE("a number in a value is told as unproven, and refused if asked") {
+TEST_CASE("a number in a value is reported as unverified, and refused if asked") {
   const std::string model = traced(5, 7, "torch.div(torch.sum(x, [1]), 7)");
   ExportOptions options = dynamic();
-  CHECK(exported(model, options).dimensions[1].unproven == 1);
+  CHECK(exported(model, options).dimensions[1].unverified == 1);
   options.strict = true;
   CHECK(error_of(model, options) == "LTH064");
 }
