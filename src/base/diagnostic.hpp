@@ -43,6 +43,8 @@ struct Diagnostic {
   std::string hint;     ///< what to do next; may be empty
   std::string subject;  ///< what it is about (an operator's or a record's name), for tables; may be empty
 
+  bool operator==(const Diagnostic&) const = default;
+
   /// "error LTH040: message\n  at file:line\n  hint: ...", control characters escaped.
   std::string str() const;
 };

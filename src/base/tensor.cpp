@@ -1,10 +1,14 @@
 #include "base/tensor.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "base/checked.hpp"
+#include "base/diagnostic.hpp"
+#include "base/half.hpp"
 
 namespace lithify {
 
@@ -362,6 +366,70 @@ void for_each_run(const TensorView& view, const std::function<void(const std::by
   RunBuffer buffer(small ? static_cast<size_t>(count) * element : kBuffer, emit);
   with_element(element, [&]<class T>(T) { gather_rows<T>(std::span(dims), base, buffer); });
   buffer.flush();
+}
+
+namespace {
+
+template <class Out, class In>
+void append_as(std::vector<Out>& out, const std::byte* data, size_t bytes) {
+  for (size_t i = 0; i + sizeof(In) <= bytes; i += sizeof(In)) {
+    In v;
+    std::memcpy(&v, data + i, sizeof(In));
+    out.push_back(static_cast<Out>(v));
+  }
+}
+
+template <class Out>
+void append_run(std::vector<Out>& out, DType t, const std::byte* data, size_t bytes) {
+  switch (t) {
+    case DType::Float:
+      return append_as<Out, float>(out, data, bytes);
+    case DType::Double:
+      return append_as<Out, double>(out, data, bytes);
+    case DType::Int64:
+      return append_as<Out, int64_t>(out, data, bytes);
+    case DType::Int32:
+      return append_as<Out, int32_t>(out, data, bytes);
+    case DType::Int16:
+      return append_as<Out, int16_t>(out, data, bytes);
+    case DType::Int8:
+      return append_as<Out, int8_t>(out, data, bytes);
+    case DType::UInt8:
+    case DType::Bool:
+      return append_as<Out, uint8_t>(out, data, bytes);
+    case DType::UInt16:
+      return append_as<Out, uint16_t>(out, data, bytes);
+    case DType::UInt32:
+      return append_as<Out, uint32_t>(out, data, bytes);
+    case DType::UInt64:
+      return append_as<Out, uint64_t>(out, data, bytes);
+    case DType::Half:
+    case DType::BFloat16:
+      for (size_t i = 0; i + 2 <= bytes; i += 2) {
+        uint16_t v;
+        std::memcpy(&v, data + i, 2);
+        out.push_back(static_cast<Out>(t == DType::Half ? float_from_half(v) : float_from_bfloat16(v)));
+      }
+      return;
+    default:
+      throw Error(Code::UnsupportedType, fmt::format("elements of type {} cannot be computed with", name_of(t)));
+  }
+}
+
+template <class Out>
+void append_all(const TensorView& view, std::vector<Out>& out) {
+  for_each_run(view, [&](const std::byte* data, size_t bytes) { append_run(out, view.dtype, data, bytes); });
+}
+
+}  // namespace
+
+void append_elements(const TensorView& view, std::vector<int64_t>& out) { append_all(view, out); }
+void append_elements(const TensorView& view, std::vector<double>& out) { append_all(view, out); }
+
+std::vector<int64_t> integers_of(const TensorView& view) {
+  std::vector<int64_t> out;
+  append_all(view, out);
+  return out;
 }
 
 }  // namespace lithify

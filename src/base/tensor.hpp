@@ -47,6 +47,12 @@ struct TensorView {
   std::vector<std::byte> dense_bytes() const;
 };
 
+/// Appends all elements of a view in row-major order, converted: of integer, bool and floating tensors. Throws
+/// UnsupportedType for others. For small tensors only.
+void append_elements(const TensorView& view, std::vector<int64_t>& out);
+void append_elements(const TensorView& view, std::vector<double>& out);
+std::vector<int64_t> integers_of(const TensorView& view);
+
 /// Row-major strides of `sizes`.
 std::vector<int64_t> row_major_strides(std::span<const int64_t> sizes);
 

@@ -8,12 +8,12 @@
 
 #include "driver/discover.hpp"
 #include "driver/inputs.hpp"
-#include "driver/proof.hpp"
 #include "driver/recover.hpp"
 #include "driver/source.hpp"
 #include "lithify/lithify.hpp"
 #include "ops/register.hpp"
 #include "program/print.hpp"
+#include "provenance/claims.hpp"
 #include "write/model.hpp"
 
 namespace lithify {
@@ -139,21 +139,41 @@ std::string DimensionClaim::str() const {
 
 namespace {
 
-/// A model and its other captures, open for as long as they are used.
+/// A model and its other traces, open for as long as they are used.
 struct Opened {
   std::vector<read::Opened> files;
-  driver::Captures captures;
+  driver::Traces traces;
 
   Opened(const ModelSource& model, const ExportOptions& options) {
     files.push_back(driver::open_source(model));
     for (const ModelSource& other : options.also) files.push_back(driver::open_source(other));
-    for (const read::Opened& file : files) captures.push_back(file.program.get());
+    for (const read::Opened& file : files) traces.push_back(file.program.get());
   }
 };
 
-std::shared_ptr<driver::Evaluated> evaluated_model(const Opened& opened, ExportOptions options) {
-  if (options.discover) options.dynamic_axes = driver::discover(opened.captures, options);
-  return driver::evaluate_and_recover(opened.captures, options);
+/// The model with all options settled.
+driver::PreparedModel prepared(const Opened& opened, ExportOptions options) {
+  if (options.discover) options.dynamic_axes = driver::discover(opened.traces, options);
+  return driver::PreparedModel(*opened.traces[0], options);
+}
+
+std::shared_ptr<driver::Evaluated> evaluated_model(const Opened& opened, const ExportOptions& options) {
+  const driver::PreparedModel model = prepared(opened, options);
+  return driver::recover(model, opened.traces).outcome;
+}
+
+/// What is claimed of the dynamic dimensions.
+std::vector<DimensionClaim> claims_of(const driver::Evaluated& e) {
+  auto count = [](const std::map<std::string, int>& counts, const std::string& name) {
+    const auto found = counts.find(name);
+    return found == counts.end() ? 0 : found->second;
+  };
+  std::vector<DimensionClaim> out;
+  for (provenance::Claim& c : provenance::claims(*e.sym, e.dimensions, e.record.assumptions, e.preconditions)) {
+    const int recovered = count(e.recovered, c.dimension), unverified = count(e.unverified, c.dimension);
+    out.push_back({c.dimension, std::move(c.constraints), recovered, unverified});
+  }
+  return out;
 }
 
 /// `out` is what write_model takes: a path, or how to get memory.
@@ -167,7 +187,7 @@ ExportResult export_to(const ModelSource& model, const Out& out, const ExportOpt
     if (evaluated->failed()) throw Error(evaluated->diagnostics);
     watch.lap("convert");
     ExportResult result;
-    result.dimensions = driver::prove(*evaluated);
+    result.dimensions = claims_of(*evaluated);
     for (const DimensionClaim& d : result.dimensions)
       evaluated->model.metadata.emplace_back("lithify.dimension." + d.name, d.str());
     watch.lap("prove");
@@ -191,7 +211,7 @@ ExportResult export_to(const ModelSource& model, const Out& out, const ExportOpt
     result.seconds = watch.laps;
     result.messages = to_messages(evaluated->diagnostics);
     result.graph_text = onnx::print(graph, [&](const onnx::Node& n) {
-      const Place place = opened.captures[0]->locate(eval::pos_of(n));
+      const Place place = opened.traces[0]->locate(eval::pos_of(n));
       return place.known() ? fmt::format("{}:{}", place.file, place.line) : "";
     });
     return result;
@@ -223,7 +243,7 @@ DiscoverResult discover_file(const ModelSource& model, const ExportOptions& opti
     if (evaluated->failed()) throw Error(evaluated->diagnostics);
     DiscoverResult result;
     for (const onnx::Value* v : evaluated->model.graph->inputs) result.inputs.push_back(info_of(*v));
-    result.dimensions = driver::prove(*evaluated);
+    result.dimensions = claims_of(*evaluated);
     return result;
   });
 }
@@ -241,27 +261,35 @@ OperatorStatus status_of(const std::string& name, int count) {
 
 namespace {
 
-/// The model in every opset, and which of them to choose. `ready` is what the opset that was asked for gave.
-void try_opsets(const Opened& opened, ExportOptions options, const driver::Evaluated& ready, CheckResult& result) {
-  const int asked = options.opset;
-  for (int opset = lowest_opset; opset <= highest_opset; ++opset) {
-    OpsetStatus status{opset, false, 0};
-    options.opset = opset;
+/// The model in every opset, and which of them to choose. Hard-coded sizes are recovered once: what numbers stand for
+/// does not depend on the opset. `asked` is what became of the opset that was asked for.
+void try_opsets(const driver::PreparedModel& model, const driver::Traces& traces, const driver::Recovered& asked,
+                CheckResult& result) {
+  std::optional<driver::Recovered> known;
+  if (!asked.outcome->failed()) known = asked;
+  auto nodes_in = [&](int opset) -> std::optional<int> {
     try {
-      std::shared_ptr<driver::Evaluated> other;
-      if (opset != asked) other = evaluated_model(opened, options);
-      const driver::Evaluated& evaluated = other ? *other : ready;
-      status.exportable = !evaluated.failed();
-      if (status.exportable) status.nodes = static_cast<int>(evaluated.model.graph->all_nodes().size());
+      if (known && known->outcome->model.opset != opset)
+        known->outcome = model.evaluate({known->formulas, false, opset});
+      if (!known) {
+        driver::Recovered found = driver::recover(model, traces, opset);
+        if (found.outcome->failed()) return std::nullopt;
+        known = std::move(found);
+      }
+      if (known->outcome->failed()) return std::nullopt;
+      return static_cast<int>(known->outcome->model.graph->all_nodes().size());
     } catch (const Error&) {
+      return std::nullopt;
     }
-    if (status.exportable) {
-      const auto& all = result.opsets;
-      auto fewer = [&](const OpsetStatus& s) { return s.exportable && s.nodes <= status.nodes; };
-      if (!result.lowest_opset) result.lowest_opset = opset;
-      if (std::none_of(all.begin(), all.end(), fewer)) result.fewest_nodes_opset = opset;
-    }
-    result.opsets.push_back(status);
+  };
+  int fewest = std::numeric_limits<int>::max();
+  for (int opset = lowest_opset; opset <= highest_opset; ++opset) {
+    const std::optional<int> nodes = nodes_in(opset);
+    result.opsets.push_back({opset, nodes.has_value(), nodes.value_or(0)});
+    if (!nodes) continue;
+    if (!result.lowest_opset) result.lowest_opset = opset;
+    if (*nodes < fewest) result.fewest_nodes_opset = opset;
+    fewest = std::min(fewest, *nodes);
   }
 }
 
@@ -279,17 +307,19 @@ CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
   result.opset = options.opset;
   try {
     guarded([&] {
-      std::shared_ptr<driver::Evaluated> evaluated = evaluated_model(opened, options);
+      const driver::PreparedModel model = prepared(opened, options);
+      const driver::Recovered asked = driver::recover(model, opened.traces);
+      const std::shared_ptr<driver::Evaluated>& evaluated = asked.outcome;
       for (auto& [name, use] : evaluated->operators) {
         result.operators.push_back(status_of(name, use.count));
         result.operators.back().supported = use.supported;
       }
       result.messages = to_messages(evaluated->diagnostics);
       result.exportable = !evaluated->failed();
-      if (only_opset(evaluated->diagnostics)) try_opsets(opened, options, *evaluated, result);
+      if (only_opset(evaluated->diagnostics)) try_opsets(model, opened.traces, asked, result);
     });
   } catch (const ExportError& e) {
-    for (auto& [name, count] : count_operators(*opened.captures[0])) result.operators.push_back(status_of(name, count));
+    for (auto& [name, count] : count_operators(*opened.traces[0])) result.operators.push_back(status_of(name, count));
     result.messages = e.messages;
   }
   return result;

@@ -7,9 +7,10 @@
 namespace lithify::driver {
 namespace {
 
-bool exportable(const Captures& captures, const ExportOptions& options) {
+bool exportable(const Traces& traces, const ExportOptions& options) {
   try {
-    return !evaluate_and_recover(captures, options)->failed();
+    const PreparedModel model(*traces[0], options);
+    return !recover(model, traces).outcome->failed();
   } catch (const Error&) {
     return false;
   }
@@ -17,9 +18,9 @@ bool exportable(const Captures& captures, const ExportOptions& options) {
 
 }  // namespace
 
-std::map<std::string, std::map<int64_t, std::string>> discover(const Captures& captures, ExportOptions options) {
+std::map<std::string, std::map<int64_t, std::string>> discover(const Traces& traces, ExportOptions options) {
   std::vector<std::pair<std::string, int64_t>> found;  // dimensions and their sizes in the sample
-  for (const TensorInput& in : find_inputs(*captures[0], options)) {
+  for (const TensorInput& in : find_inputs(*traces[0], options)) {
     for (size_t i = 0; in.sizes && i < in.sizes->size(); ++i) {
       const InputSpec::Size& size = (*in.sizes)[i];
       if (!size.name.empty() || !size.value) continue;
@@ -27,7 +28,7 @@ std::map<std::string, std::map<int64_t, std::string>> discover(const Captures& c
       std::map<int64_t, std::string>& axes = options.dynamic_axes[in.name];
       auto works = [&](const std::string& name) {
         axes[axis] = name;
-        return exportable(captures, options);
+        return exportable(traces, options);
       };
       const std::string own = fmt::format("{}_{}", in.name, i);
       if (works(own)) {

@@ -5,9 +5,9 @@
 
 namespace lithify::driver {
 
-/// The widest set of axes with which the program can be exported, found by trying: each axis gets a dimension of its
-/// own ("x_0"), or that of an earlier axis which must be equal to it, or stays as it is. What `options` declares is
+/// The widest set of axes with which the program can be exported, detected automatically: each axis gets a dimension of
+/// its own ("x_0"), or that of an earlier axis which must be equal to it, or stays as it is. What `options` declares is
 /// kept.
-std::map<std::string, std::map<int64_t, std::string>> discover(const Captures& captures, ExportOptions options);
+std::map<std::string, std::map<int64_t, std::string>> discover(const Traces& traces, ExportOptions options);
 
 }  // namespace lithify::driver

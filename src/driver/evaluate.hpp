@@ -1,52 +1,79 @@
-// From a Program to an ONNX graph: the inputs, the evaluation, and the names of the outputs.
+// From a Program to an ONNX graph: inputs, evaluation, outputs.
 #pragma once
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "driver/custom.hpp"
+#include "driver/inputs.hpp"
 #include "eval/evaluator.hpp"
 #include "lithify/lithify.hpp"
 #include "onnx/graph.hpp"
 #include "program/program.hpp"
+#include "provenance/findings.hpp"
 
 namespace lithify::driver {
 
-/// What numbers of a program stand for, as formulas of the declared dimensions.
-struct Repairs {
-  const sym::Context* sym = nullptr;  ///< of the formulas; its symbols have the names of the dimensions
-  std::map<eval::Literal, sym::Expr> numbers;
-};
+/// What came of a program: a graph, or the reasons why there is none.
+class Evaluated final : public provenance::Outcome {
+ public:
+  explicit Evaluated(std::shared_ptr<sym::Context> context) : sym(std::move(context)) {}
 
-struct Evaluated {
-  sym::Context sym;
-  onnx::Model model;
+  std::shared_ptr<sym::Context> sym;  ///< of all sizes
+  onnx::Model model;                  ///< not whole when the evaluation failed
   std::vector<Diagnostic> diagnostics;
   std::map<std::string, eval::OperatorUse> operators;
-  std::map<std::string, sym::Expr> dimensions;  ///< the declared ones, by name
-  std::vector<std::string> preconditions;       ///< what the file says of them: "seq >= 4"
-  std::vector<eval::SizeIssue> issues;
-  std::vector<eval::NumberUse> uses;
-  eval::Origins origins;
-  std::vector<eval::Change> changes;                ///< that a run makes to the model
-  std::vector<std::string> left;                    ///< of the sizes that left the program, those that are dynamic
-  size_t moved_boundaries = 0;                      ///< how many, see Builder
-  std::map<std::string, int> repaired, unverified;  ///< numbers of the program, by the dimension they are about
+  std::map<std::string, sym::Expr> dimensions;       ///< the declared ones, by name
+  std::vector<std::string> preconditions;            ///< what the file requires of them: "seq >= 4"
+  std::vector<eval::Change> changes;                 ///< that a run makes to the model
+  std::vector<std::string> escaped;                  ///< of the sizes that escape the program, those that are dynamic
+  std::map<std::string, int> recovered, unverified;  ///< numbers of the program, by dimension: see Findings
 
-  bool failed() const {
-    return std::any_of(diagnostics.begin(), diagnostics.end(),
-                       [](const Diagnostic& d) { return d.severity == Severity::Error; });
-  }
-  /// A formula of dimensions in another context, in this one.
-  sym::Expr rebuilt(const sym::Context& of, sym::Expr formula) {
-    return sym.rebuild(formula, [&](sym::Expr symbol) { return dimensions.at(of.info(symbol).name); });
-  }
+  /// Adds a diagnostic, once.
+  void report(Diagnostic d);
+
+  bool failed() const override;
+  bool failed_otherwise() const override;
+  uint64_t structure() const override;
+  std::vector<sym::Expr> sizes() const override;
 };
 
-/// Runs the program. What cannot be exported is in the diagnostics of the result, and the graph is then not whole.
-std::unique_ptr<Evaluated> evaluate(const program::Program& program, const ExportOptions& options,
-                                    const Repairs& repairs = {}, bool stop_early = false);
+/// How a program is evaluated.
+struct Variant {
+  provenance::Formulas formulas = {};
+  bool stop_early = false;        ///< at the first problem
+  std::optional<int> opset = {};  ///< instead of that of the options
+};
+
+/// A program and its options, checked and ready to be evaluated any number of times: with other formulas in the place
+/// of its numbers, or for another opset. All evaluations share one context, so their sizes can be compared.
+class PreparedModel {
+ public:
+  /// Throws BadOption, UnknownInput, and what program::verify throws.
+  PreparedModel(const program::Program& program, const ExportOptions& options);
+  PreparedModel(const PreparedModel&) = delete;  // its rules refer to it
+  PreparedModel& operator=(const PreparedModel&) = delete;
+
+  /// What cannot be exported is in the diagnostics of the result. Throws Error for options that do not fit the program.
+  std::shared_ptr<Evaluated> evaluate(const Variant& variant = {}) const;
+
+  const program::Program& program() const { return program_; }
+  const ExportOptions& options() const { return options_; }
+  const std::vector<TensorInput>& inputs() const { return inputs_; }
+  sym::Context& sym() const { return *sym_; }
+
+ private:
+  struct StateInputs;
+  std::shared_ptr<Evaluated> evaluate_with(const Variant& variant, const StateInputs& state) const;
+
+  const program::Program& program_;
+  ExportOptions options_;
+  std::shared_ptr<sym::Context> sym_ = std::make_shared<sym::Context>();
+  Rules rules_;
+  std::vector<Diagnostic> warnings_;
+  std::vector<TensorInput> inputs_;
+};
 
 }  // namespace lithify::driver

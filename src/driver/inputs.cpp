@@ -539,11 +539,11 @@ std::optional<eval::Value> literal(const program::Expr& e, onnx::Builder& builde
 
 }  // namespace
 
-ModelInputs make_inputs(const program::Program& program, const ExportOptions& options, onnx::Builder& builder) {
+ModelInputs make_inputs(const program::Program& program, const std::vector<TensorInput>& inputs,
+                        onnx::Builder& builder) {
   std::map<std::string, eval::Value> tensors;
   Sizes sizes(program, builder);
   ModelInputs out;
-  const std::vector<TensorInput> inputs = find_inputs(program, options, &out.warnings);
   for (bool derived : {false, true})
     for (const TensorInput& in : inputs)
       for (size_t i = 0; in.sizes && i < in.sizes->size(); ++i) sizes.define(in, (*in.sizes)[i], derived);

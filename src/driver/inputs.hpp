@@ -46,10 +46,10 @@ struct ModelInputs {
   std::vector<eval::Value> arguments;      ///< of forward, without self
   eval::SymbolTable symbols;               ///< of the file's formulas
   std::vector<std::string> preconditions;  ///< what the program assumes of sizes: "seq >= 4"
-  std::vector<Diagnostic> warnings;
 };
 
 /// Makes the graph's inputs. Throws MissingInputInfo where a type or rank is not known.
-ModelInputs make_inputs(const program::Program& program, const ExportOptions& options, onnx::Builder& builder);
+ModelInputs make_inputs(const program::Program& program, const std::vector<TensorInput>& inputs,
+                        onnx::Builder& builder);
 
 }  // namespace lithify::driver

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/restored.hpp"
 #include "eval/carry.hpp"
 #include "eval/elements.hpp"
 #include "eval/evaluator.hpp"
@@ -11,6 +12,15 @@
 namespace lithify::eval {
 
 namespace {
+
+/// Whether a block always ends in an exception.
+bool raises(const std::vector<program::Stmt>& body) {
+  return std::ranges::any_of(body, [](const program::Stmt& s) {
+    if (s.kind == program::Stmt::Kind::If) return raises(s.body) && raises(s.orelse);
+    return s.kind == program::Stmt::Kind::Evaluate && s.values[0].kind == program::Expr::Kind::Operator &&
+           s.values[0].name == "prim::RaiseException";
+  });
+}
 
 /// Both sides of a difference as values of the graph, each in its body.
 struct Sides {
@@ -77,113 +87,159 @@ void lay_out_common(onnx::Builder& b, const Difference& d) {
 
 }  // namespace
 
+/// One way through an if.
 struct Evaluator::Path {
   std::shared_ptr<onnx::Graph> body;
   std::optional<State> end;  // empty when the path raises
 };
 
+/// The two ends of an if become one state, and an If node with what differs between them.
+class Evaluator::Branch {
+ public:
+  Branch(Evaluator& evaluator, const State& before, const Path& first, const Path& second, const Value& choice,
+         Frame& frame)
+      : e_(evaluator),
+        b_(evaluator.builder_),
+        before_(before),
+        paths_{&first, &second},
+        choice_(choice),
+        frame_(frame),
+        join_(before, *first.end, *second.end),
+        differences_(join_.differences()),
+        sides_(differences_.size()) {}
+
+  void join() {
+    for (const Difference& d : differences_) lay_out_common(b_, d);
+    in_each_path(&Branch::carry);
+    in_each_path(&Branch::unify_types);
+    condition_ = as_condition(b_, choice_);
+    in_each_path(&Branch::unify_ranks);
+    decide();
+    join_.apply(b_, frame_, results_);
+  }
+
+ private:
+  /// Runs a step on each difference, in the body and the state of each path (0: the condition holds, 1: it does not).
+  void in_each_path(void (Branch::*step)(const Difference& d, size_t path, Sides& sides)) {
+    for (size_t p : {0, 1}) {
+      paths_[p]->end->restore(frame_);
+      Inside inside(b_, *paths_[p]->body);
+      for (size_t i = 0; i < differences_.size(); ++i) (this->*step)(differences_[i], p, sides_[i]);
+    }
+    before_.restore(frame_);
+  }
+
+  void carry(const Difference& d, size_t p, Sides& sides) {
+    sides.values[p] = carried(b_, p ? d.second : d.first);
+    if (sides.values[p]) sides.values[p] = b_.real(sides.values[p]);
+  }
+
+  void unify_types(const Difference& d, size_t p, Sides& sides) {
+    onnx::Value*& mine = sides.values[p];
+    const onnx::Value* other = sides.values[1 - p];
+    if (!mine && other) mine = placeholder(b_, d, sides.values[1 - p]);
+    if (mine) mine = b_.cast(mine, common_type(d, sides.values[0], sides.values[1]));
+    if (mine && other && other->is_sequence()) mine = as_sequence(b_, mine);
+  }
+
+  /// What has no elements on one path may have other dimensions there: it takes those of the other path.
+  void unify_ranks(const Difference& d, size_t p, Sides& sides) {
+    const onnx::Value *mine = sides.values[p], *other = sides.values[1 - p];
+    const std::optional<sym::Expr> none = absent(condition_, p);
+    if (!mine || !none || mine->rank() == other->rank() || !b_.numel(without(b_, mine->shape, *none)).is(0)) return;
+    const onnx::Shape shape = without(b_, other->shape, *none);
+    const bool computable = std::ranges::all_of(shape, [&](onnx::Dim n) { return b_.computable(n); });
+    if (!computable || !b_.numel(shape).is(0)) return;
+    e_.report({Code::UnsupportedControlFlow, Severity::Warning,
+               fmt::format("'{}' has {} dimensions where it has no elements, and {} elsewhere; it is exported with {}",
+                           d.name, mine->rank(), other->rank(), other->rank()),
+               e_.program_.locate(e_.pos_), "", ""});
+    sides.values[p] = b_.real(b_.full(shape, b_.scalar(mine->dtype, 0)));
+  }
+
+  /// The value of each difference after the if: without a node where that can be, else an output of the If.
+  void decide() {
+    results_.resize(differences_.size());
+    std::vector<size_t> chosen;
+    for (size_t i = 0; i < differences_.size(); ++i) {
+      const Difference& d = differences_[i];
+      if (!sides_[i].values[0])
+        results_[i] = d.first;
+      else if (onnx::Value* same = without_if(d, sides_[i]))
+        results_[i] = uncarried(b_, same, d);
+      else
+        chosen.push_back(i);
+    }
+    if (chosen.empty()) return;
+    const std::vector<onnx::Value*> out = emit(chosen);
+    for (size_t k = 0; k < chosen.size(); ++k) results_[chosen[k]] = uncarried(b_, out[k], differences_[chosen[k]]);
+  }
+
+  /// What a difference is in terms of the condition alone; nullptr for everything else.
+  onnx::Value* without_if(const Difference& d, const Sides& sides) {
+    if (is_flag(d.first, true) && is_flag(d.second, false)) return condition_;
+    if (is_flag(d.first, false) && is_flag(d.second, true)) return b_.op("Not", {condition_});
+    if (onnx::Value* both = logical(b_, d, condition_, sides)) return both;
+    return sides.values[0] == sides.values[1] ? sides.values[0] : nullptr;
+  }
+
+  std::vector<onnx::Value*> emit(const std::vector<size_t>& chosen) {
+    std::vector<onnx::Builder::Fact> facts;
+    std::vector<onnx::Value*> outputs[2];
+    for (size_t i : chosen) {
+      const auto& values = sides_[i].values;
+      facts.push_back(common_fact(b_, differences_[i].name, values[0], values[1]));
+      for (size_t p : {0, 1}) outputs[p].push_back(values[p]);
+    }
+    for (size_t p : {0, 1}) {
+      Inside inside(b_, *paths_[p]->body);
+      b_.body_outputs(outputs[p]);
+    }
+    return b_.control("If", {condition_}, {{"then_branch", paths_[0]->body}, {"else_branch", paths_[1]->body}}, facts);
+  }
+
+  Evaluator& e_;
+  onnx::Builder& b_;
+  const State& before_;
+  const Path* paths_[2];
+  const Value& choice_;
+  Frame& frame_;
+  Join join_;
+  const std::vector<Difference>& differences_;
+  std::vector<Sides> sides_;
+  onnx::Value* condition_ = nullptr;
+  std::vector<Value> results_;
+};
+
+void Evaluator::choose(const program::Stmt& s, Frame& frame) {
+  const Value choice = evaluate(s.values[0], frame);
+  if (!decided_at_run_time(builder_, choice)) return execute(condition(choice) ? s.body : s.orelse, frame);
+  // A branch that only raises is a check: where it is decided at run time, it is assumed to hold.
+  if (raises(s.body) != raises(s.orelse)) return execute(raises(s.body) ? s.orelse : s.body, frame);
+  const State before(frame);
+  const Path paths[] = {follow(s.body, before, frame), follow(s.orelse, before, frame)};
+  if (!paths[0].end) return execute(s.orelse, frame);
+  if (!paths[1].end) return execute(s.body, frame);
+  Branch(*this, before, paths[0], paths[1], choice, frame).join();
+}
+
+/// Runs one branch in a body of its own. Nothing of a path that raises is left.
 Evaluator::Path Evaluator::follow(const std::vector<program::Stmt>& statements, const State& before, Frame& frame) {
   Path path{builder_.new_body(onnx::Builder::Body::Branch), std::nullopt};
-  const int depth = depth_;
-  const std::string scope = builder_.scope;
+  Journal::Attempt attempt(journal_);
   const program::Pos pos = pos_;
-  const std::optional<DType> autocast = autocast_;
+  const Restored scope(builder_.scope);
   try {
     Inside inside(builder_, *path.body);
     execute(statements, frame);
     path.end = before.now(frame);
   } catch (const Error& e) {
     if (e.first().code != Code::ProgramRaises) throw;
-    depth_ = depth;
-    builder_.scope = scope;
+    attempt.undo();
     pos_ = pos;
-    autocast_ = autocast;
   }
   before.restore(frame);
   return path;
-}
-
-void Evaluator::branch(const program::Stmt& s, const Value& choice, Frame& frame) {
-  const State before(frame);
-  const Path paths[] = {follow(s.body, before, frame), follow(s.orelse, before, frame)};
-  // A branch that raises is a check: where it is decided at run time, it is taken to hold.
-  if (!paths[0].end) return execute(s.orelse, frame);
-  if (!paths[1].end) return execute(s.body, frame);
-
-  Join join(before, *paths[0].end, *paths[1].end);
-  const std::vector<Difference>& differences = join.differences();
-  std::vector<Sides> sides(differences.size());
-  auto in_each = [&](auto f) {
-    for (size_t p : {0, 1}) {
-      paths[p].end->restore(frame);
-      Inside inside(builder_, *paths[p].body);
-      for (size_t i = 0; i < differences.size(); ++i) f(differences[i], p, sides[i]);
-    }
-    before.restore(frame);
-  };
-  for (const Difference& d : differences) lay_out_common(builder_, d);
-  in_each([&](const Difference& d, size_t p, Sides& side) {
-    side.values[p] = carried(builder_, p ? d.second : d.first);
-    if (side.values[p]) side.values[p] = builder_.real(side.values[p]);
-  });
-  in_each([&](const Difference& d, size_t p, Sides& side) {
-    onnx::Value*& mine = side.values[p];
-    if (!mine && side.values[1 - p]) mine = placeholder(builder_, d, side.values[1 - p]);
-    if (mine) mine = builder_.cast(mine, common_type(d, side.values[0], side.values[1]));
-    if (mine && side.values[1 - p] && side.values[1 - p]->is_sequence()) mine = as_sequence(builder_, mine);
-  });
-
-  onnx::Value* condition = as_condition(builder_, choice);
-  // What has no elements on one path may have other dimensions there: it takes those of the other path.
-  in_each([&](const Difference& d, size_t p, Sides& side) {
-    onnx::Value *mine = side.values[p], *other = side.values[1 - p];
-    const std::optional<sym::Expr> none = absent(condition, p);
-    if (!mine || !none || mine->rank() == other->rank() || !builder_.numel(without(builder_, mine->shape, *none)).is(0))
-      return;
-    const onnx::Shape shape = without(builder_, other->shape, *none);
-    if (!builder_.numel(shape).is(0) ||
-        !std::ranges::all_of(shape, [&](onnx::Dim n) { return builder_.computable(n); }))
-      return;
-    report({Code::UnsupportedControlFlow, Severity::Warning,
-            fmt::format("'{}' has {} dimensions where it has no elements, and {} elsewhere; it is exported with {}",
-                        d.name, mine->rank(), other->rank(), other->rank()),
-            program_.locate(pos_), "", ""});
-    side.values[p] = builder_.real(builder_.full(shape, builder_.scalar(mine->dtype, 0)));
-  });
-  std::vector<Value> results(differences.size());
-  std::vector<size_t> chosen;
-  std::vector<onnx::Builder::Fact> facts;
-  std::vector<onnx::Value*> outputs[2];
-  for (size_t i = 0; i < differences.size(); ++i) {
-    const Difference& d = differences[i];
-    auto [first, second] = sides[i].values;
-    if (!first) {
-      results[i] = d.first;
-    } else if (is_flag(d.first, true) && is_flag(d.second, false)) {
-      results[i] = uncarried(builder_, condition, d);
-    } else if (is_flag(d.first, false) && is_flag(d.second, true)) {
-      results[i] = uncarried(builder_, builder_.op("Not", {condition}), d);
-    } else if (onnx::Value* both = logical(builder_, d, condition, sides[i])) {
-      results[i] = uncarried(builder_, both, d);
-    } else if (first == second) {
-      results[i] = uncarried(builder_, first, d);
-    } else {
-      chosen.push_back(i);
-      facts.push_back(common_fact(builder_, d.name, first, second));
-      outputs[0].push_back(first);
-      outputs[1].push_back(second);
-    }
-  }
-  if (!chosen.empty()) {
-    for (size_t p : {0, 1}) {
-      Inside inside(builder_, *paths[p].body);
-      builder_.body_outputs(outputs[p]);
-    }
-    std::vector<onnx::Value*> out =
-        builder_.control("If", {condition}, {{"then_branch", paths[0].body}, {"else_branch", paths[1].body}}, facts);
-    for (size_t k = 0; k < chosen.size(); ++k) results[chosen[k]] = uncarried(builder_, out[k], differences[chosen[k]]);
-  }
-  join.apply(builder_, frame, results);
 }
 
 }  // namespace lithify::eval

@@ -19,7 +19,7 @@ onnx::Value* Evaluator::contents_at_first(const TensorView& weight) {
   const auto found = paths_.find(&weight);
   const std::string path = found == paths_.end() ? std::string() : found->second;
   onnx::Value*& contents = first_contents_[&weight];
-  if (!state_inputs.contains(path)) return contents = builder_.weight(weight, path);
+  if (!options_.state_inputs.contains(path)) return contents = builder_.weight(weight, path);
   onnx::Shape shape;
   for (int64_t n : weight.sizes) shape.push_back(builder_.dim(n));
   return contents = builder_.input(path, weight.dtype, std::move(shape));
@@ -27,7 +27,7 @@ onnx::Value* Evaluator::contents_at_first(const TensorView& weight) {
 
 Value Evaluator::attribute_at_first(const program::Data& data, const std::string& path) {
   const std::optional<DType> type = type_of_number(data);
-  if (!type || !state_inputs.contains(path)) return from_data(data);
+  if (!type || !options_.state_inputs.contains(path)) return from_data(data);
   onnx::Value* in = builder_.input(path, *type, {});
   if (type == DType::Int64) return builder_.symbol_of(in, path.substr(path.rfind('.') + 1));
   auto number = std::make_shared<Tensor>(in);
@@ -48,9 +48,9 @@ void Evaluator::find_changes(const program::Object& object, std::set<const void*
   Object& now = **converted->second.get_if<std::shared_ptr<Object>>();
   for (auto& [name, data] : object.attributes) {
     const Value* v = now.attribute(name);
-    const auto set = set_at_.find({&now, name});
+    const auto set = set_at_.all().find({&now, name});
     Change change{now.path.empty() ? name : now.path + "." + name, nullptr,
-                  set == set_at_.end() ? Place{} : program_.locate(set->second)};
+                  set == set_at_.all().end() ? Place{} : program_.locate(*set->second)};
     if (data.object) {
       find_changes(*data.object, seen, out);
     } else if (data.tensor) {
@@ -58,7 +58,7 @@ void Evaluator::find_changes(const program::Object& object, std::set<const void*
       onnx::Value* before = first_contents_.at(data.tensor.get());
       onnx::Value* after = v && v->is_tensor() ? v->tensor()->read(builder_) : nullptr;
       if (before == after) continue;
-      for (auto& [tensor, pos] : written_at_)
+      for (auto& [tensor, pos] : written_at_.all())
         if (!change.place.known() && after && tensor->shares_memory_with(*v->tensor()))
           change.place = program_.locate(pos);
       if (after && after->dtype == before->dtype && after->shape == before->shape) change.after = after;
@@ -67,7 +67,7 @@ void Evaluator::find_changes(const program::Object& object, std::set<const void*
       const auto* list = v ? v->get_if<std::shared_ptr<List>>() : nullptr;
       const bool same = v && equal(builder_.sym, *v, from_data(data)) == true;
       const bool longer = list && data.container && (*list)->items.size() != data.container->items.size();
-      if (!longer && (same || set == set_at_.end() || !read_first_.contains({&now, name}))) continue;
+      if (!longer && (same || set == set_at_.all().end() || !read_first_.contains({&now, name}))) continue;
       if (const auto type = type_of_number(data); type && v && v->is_number()) {
         onnx::Value* after = carried(builder_, *v);
         if (after->dtype == *type && after->rank() == 0) change.after = after;

@@ -50,11 +50,11 @@ onnx::Value* extended(onnx::Builder& b, onnx::Value* sequence, const onnx::Shape
   auto body = b.new_body(onnx::Builder::Body::Loop);
   {
     Inside inside(b, *body);
-    const Dim turn = b.sym.symbol({.name = "turn", .lower = 0, .below = count});
-    b.bind(turn, b.input("turn", DType::Int64, {}));
+    const Dim iteration = b.sym.symbol({.name = "iteration", .lower = 0, .below = count});
+    b.bind(iteration, b.input("iteration", DType::Int64, {}));
     onnx::Value* condition = b.input("condition", DType::Bool, {});
     onnx::Value* before = b.input("elements", sequence->dtype, common, Form::Sequence);
-    b.body_outputs(std::vector{condition, b.op("SequenceInsert", {before, element(turn)})});
+    b.body_outputs(std::vector{condition, b.op("SequenceInsert", {before, element(iteration)})});
   }
   return b.control("Loop", {b.symbolic(count), nullptr, sequence}, {{"body", body}},
                    {{sequence->dtype, common, Form::Sequence}})[0];

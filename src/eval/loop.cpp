@@ -1,11 +1,13 @@
-// Loops: unrolled where the turns are known and few, else a Loop whose body is evaluated until what holds at its head
-// holds at its end as well.
+// Loops: unrolled where the iterations are known and few, else a Loop whose body is evaluated until what holds at its
+// head holds at its end as well.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
 
+#include "base/restored.hpp"
 #include "eval/carry.hpp"
 #include "eval/elements.hpp"
 #include "eval/evaluator.hpp"
@@ -17,15 +19,15 @@ namespace {
 
 using onnx::Dim;
 
-/// How a size or an integer goes from turn to turn.
+/// How a size or an integer changes from iteration to iteration.
 struct Progress {
   enum class Kind { Fixed, Stepwise, Free } kind = Kind::Fixed;
-  Dim start = {};  ///< before the first turn
-  Dim step = {};   ///< Stepwise: added in every turn
+  Dim start = {};  ///< before the first iteration
+  Dim step = {};   ///< Stepwise: added in every iteration
   int symbol = 0;  ///< Free: equal ones share a symbol
 };
 
-/// What is carried from turn to turn under one place of the state.
+/// What is carried from iteration to iteration under one place of the state.
 struct Carried {
   bool scanned = false;  ///< a list that is only appended to
   DType type = DType::Undefined;
@@ -47,58 +49,63 @@ const List* list_of(const Value& v) {
 class Evaluator::Repetition {
  public:
   Repetition(Evaluator& evaluator, const program::Stmt& s, std::optional<Dim> count, Frame& frame)
-      : e_(evaluator), b_(evaluator.builder_), s_(s), count_(count), frame_(frame), before_(frame) {}
+      : e_(evaluator),
+        b_(evaluator.builder_),
+        attempt_(evaluator.journal_),
+        s_(s),
+        count_(count),
+        frame_(frame),
+        before_(frame) {}
 
   void run() {
-    const std::vector<Diagnostic> diagnostics = e_.diagnostics;
-    const std::map<std::string, OperatorUse> operators = e_.operators;
-    sym::SymbolInfo info{.name = count_ ? symbol_name(s_.targets[0]) : "turn", .lower = 0};
+    sym::SymbolInfo info{.name = count_ ? symbol_name(s_.targets[0]) : "iteration", .lower = 0};
     if (count_) info.below = *count_;
     index_ = b_.sym.symbol(std::move(info));
     if (!count_) first_condition_ = e_.evaluate(s_.values[0], frame_);
-    for (int attempt = 0; attempt < most_attempts; ++attempt) {
-      e_.diagnostics = diagnostics;
-      e_.operators = operators;
-      turn();
+    for (int tries = 0; tries < most_tries; ++tries) {
+      attempt_.undo();
+      iterate();
       if (settled()) return finish();
     }
     throw Error(Code::UnsupportedControlFlow, "what a loop changes does not settle");
   }
 
  private:
-  static constexpr int most_attempts = 24;
+  static constexpr int most_tries = 24;
 
-  /// One turn from the head, as far as it is known now, in a body of its own.
-  void turn() {
-    const int depth = e_.depth_;
-    const std::string scope = b_.scope;
+  /// One iteration from the head, as far as it is known now, in a body of its own.
+  void iterate() {
     body_ = bodies_.emplace_back(b_.new_body(onnx::Builder::Body::Loop));
     symbols_.clear();
     ends_.clear();
     try {
+      const Restored scope(b_.scope);
       Inside inside(b_, *body_);
-      b_.bind(index_, b_.input("turn", DType::Int64, {}));
-      b_.input("condition", DType::Bool, {});
-      if (join_) join_->apply(b_, frame_, heads());
-      if (count_) frame_.locals[s_.targets[0]] = index_;
-      e_.execute(s_.body, frame_);
-      if (frame_.returned) throw Error(Code::UnsupportedControlFlow, "a function returns from inside a loop");
-      condition_ = count_ ? body_->inputs[1] : as_condition(b_, e_.evaluate(s_.values[0], frame_));
-      end_ = std::make_unique<State>(before_.now(frame_));
-      next_ = std::make_unique<Join>(before_, before_, *end_);
-      for (const Difference& d : next_->differences()) ends_.push_back(end_value(d));
+      run_body();
     } catch (const Error& error) {
       before_.restore(frame_);
-      e_.depth_ = depth;
-      b_.scope = scope;
       // A list that is read in the body is carried whole.
       bool scans = std::any_of(carried_.begin(), carried_.end(), [](auto& c) { return c.second.scanned; });
       if (error.first().code != Code::UnsupportedControlFlow || !scans || keep_lists_) throw;
       keep_lists_ = true;
       restart();
-      return turn();
+      attempt_.undo();
+      return iterate();
     }
     before_.restore(frame_);
+  }
+
+  void run_body() {
+    b_.bind(index_, b_.input("iteration", DType::Int64, {}));
+    b_.input("condition", DType::Bool, {});
+    if (join_) join_->apply(b_, frame_, heads());
+    if (count_) frame_.locals[s_.targets[0]] = index_;
+    e_.execute(s_.body, frame_);
+    if (frame_.returned) throw Error(Code::UnsupportedControlFlow, "a function returns from inside a loop");
+    condition_ = count_ ? body_->inputs[1] : as_condition(b_, e_.evaluate(s_.values[0], frame_));
+    end_ = std::make_unique<State>(before_.now(frame_));
+    next_ = std::make_unique<Join>(before_, before_, *end_);
+    for (const Difference& d : next_->differences()) ends_.push_back(end_value(d));
   }
 
   void restart() {
@@ -135,7 +142,7 @@ class Evaluator::Repetition {
     return p.start;
   }
 
-  /// The values at the head of a turn, one for each difference of the last turn: inputs of the body.
+  /// The values at the head of an iteration, one for each difference of the last one: inputs of the body.
   std::vector<Value> heads() {
     std::vector<Value> out;
     for (const Difference& d : join_->differences()) {
@@ -166,42 +173,23 @@ class Evaluator::Repetition {
     return out;
   }
 
-  /// Whether the end of the last turn is covered by its head; where it is not, the head becomes wider.
+  /// Whether the end of the last iteration is covered by its head; where it is not, the head becomes wider.
   bool settled() {
     bool settled = join_ && join_->differences().size() == next_->differences().size();
-    std::map<int, Dim> after;  // what became of each free symbol in the turn
+    std::map<int, Dim> after;  // what each free symbol is at the end of the iteration
     std::map<std::string, Carried> wider;
     const std::vector<Difference>& differences = next_->differences();
     for (size_t i = 0; i < differences.size(); ++i) {
       const Difference& d = differences[i];
-      auto known = carried_.find(d.place);
+      const auto known = carried_.find(d.place);
       Carried c = known == carried_.end() ? begin(d, ends_[i]) : known->second;
       settled = settled && known != carried_.end();
-      if (c.scanned) {
-        if (!scannable(d, ends_[i])) {
-          keep_lists_ = true;
-          restart();
-          return false;
-        }
-      } else {
-        if (!ends_[i])
-          throw Error(Code::UnsupportedControlFlow,
-                      fmt::format("a loop leaves nothing in '{}' that has a type", d.name));
-        DType type = common_type(d, typed(c.type), ends_[i]);
-        settled = settled && type == c.type;
-        c.type = type;
-        if (c.element || ends_[i]->is_sequence()) {
-          settled = cover(c, ends_[i]) && settled;
-          wider[d.place] = std::move(c);
-          continue;
-        }
-        if (ends_[i]->rank() != c.sizes.size())
-          throw Error(Code::UnsupportedControlFlow, fmt::format("'{}' has {} dimensions before a turn and {} after it",
-                                                                d.name, c.sizes.size(), ends_[i]->rank()));
-        for (size_t axis = 0; axis < c.sizes.size(); ++axis)
-          settled = proceed(c.sizes[axis], ends_[i]->shape[axis], after) && settled;
-        if (c.number) settled = proceed(*c.number, d.second.integer(), after) && settled;
+      if (c.scanned && !scannable(d, ends_[i])) {
+        keep_lists_ = true;
+        restart();
+        return false;
       }
+      if (!c.scanned) settled = widen_to(c, d, ends_[i], after) && settled;
       wider[d.place] = std::move(c);
     }
     if (!settled) {
@@ -210,6 +198,23 @@ class Evaluator::Repetition {
       head_end_ = std::move(end_);
     }
     return settled;
+  }
+
+  /// Makes what is carried as wide as the value at the end of the iteration. Whether it was so before.
+  bool widen_to(Carried& c, const Difference& d, const onnx::Value* end, std::map<int, Dim>& after) {
+    if (!end)
+      throw Error(Code::UnsupportedControlFlow, fmt::format("a loop leaves nothing in '{}' that has a type", d.name));
+    const DType type = common_type(d, typed(c.type), end);
+    bool covered = std::exchange(c.type, type) == type;
+    if (c.element || end->is_sequence()) return cover(c, end) && covered;
+    if (end->rank() != c.sizes.size())
+      throw Error(Code::UnsupportedControlFlow,
+                  fmt::format("'{}' has {} dimensions before an iteration and {} after it", d.name, c.sizes.size(),
+                              end->rank()));
+    for (size_t axis = 0; axis < c.sizes.size(); ++axis)
+      covered = proceed(c.sizes[axis], end->shape[axis], after) && covered;
+    if (c.number) covered = proceed(*c.number, d.second.integer(), after) && covered;
+    return covered;
   }
 
   /// A value of a type alone, for comparing.
@@ -270,7 +275,7 @@ class Evaluator::Repetition {
     return true;
   }
 
-  /// Whether the turns append the same number of elements, all of one shape.
+  /// Whether the iterations append the same number of elements, all of one shape.
   bool scannable(const Difference& d, const onnx::Value* end) const {
     const List* l = list_of(d.second);
     if (!l || !end || l->head || end->is_sequence()) return false;
@@ -282,7 +287,7 @@ class Evaluator::Repetition {
     p.symbol = ++last_symbol_;
   }
 
-  /// Whether the size at the end is that at the head of the next turn.
+  /// Whether the size at the end is that at the head of the next iteration.
   bool proceed(Progress& p, Dim end, std::map<int, Dim>& after) {
     Dim next = b_.sym.add(index_, b_.dim(1));
     if (p.kind == Progress::Kind::Fixed) {
@@ -301,7 +306,7 @@ class Evaluator::Repetition {
       widen(p, end);
       return false;
     }
-    // Symbols stay equal as long as every turn makes the same of them.
+    // Symbols stay equal as long as every iteration makes the same of them.
     auto [first, is_new] = after.try_emplace(p.symbol, end);
     if (is_new || first->second == end) return true;
     widen(p, end);
@@ -318,15 +323,15 @@ class Evaluator::Repetition {
   /// A size or integer after the loop.
   Dim after(const Progress& p, const std::string& name, std::map<int, Dim>& symbols) {
     if (p.kind == Progress::Kind::Fixed) return p.start;
-    if (p.kind == Progress::Kind::Stepwise && count_) return b_.sym.add(p.start, b_.sym.mul(turns(), p.step));
+    if (p.kind == Progress::Kind::Stepwise && count_) return b_.sym.add(p.start, b_.sym.mul(iterations(), p.step));
     Dim fresh = b_.sym.symbol({.name = symbol_name(name), .lower = 0});
     return p.kind == Progress::Kind::Free ? symbols.try_emplace(p.symbol, fresh).first->second : fresh;
   }
 
-  Dim turns() {
+  Dim iterations() {
     if (count_) return b_.sym.max(*count_, b_.dim(0));
-    if (!turns_) turns_ = b_.sym.symbol({.name = "turns", .lower = 0});
-    return turns_;
+    if (!iterations_) iterations_ = b_.sym.symbol({.name = "iterations", .lower = 0});
+    return iterations_;
   }
 
   void finish() {
@@ -344,7 +349,7 @@ class Evaluator::Repetition {
       onnx::Shape shape;
       if (c.scanned) {
         shape = ends_[i]->shape;
-        shape.insert(shape.begin(), turns());
+        shape.insert(shape.begin(), iterations());
         scans.push_back(ends_[i]);
         scan_facts.push_back({ends_[i]->dtype, shape});
         continue;
@@ -397,7 +402,7 @@ class Evaluator::Repetition {
     return number;
   }
 
-  /// The list after the loop: what it held before, and what the turns appended.
+  /// The list after the loop: what it held before, and what the iterations appended.
   Value collected(const Difference& d, onnx::Value* scanned) {
     const List& appended = *list_of(d.second);
     if (appended.items.size() > 1) {
@@ -415,21 +420,22 @@ class Evaluator::Repetition {
 
   Evaluator& e_;
   onnx::Builder& b_;
+  Journal::Attempt attempt_;
   const program::Stmt& s_;
   std::optional<Dim> count_;
   Frame& frame_;
   const State before_;
   Value first_condition_;
-  Dim index_;  // the number of the turn
+  Dim index_;  // the number of the iteration
 
   std::map<std::string, Carried> carried_;
   bool keep_lists_ = false;
-  std::map<std::pair<const sym::Node*, const sym::Node*>, int> groups_;  // of what starts and ends a turn alike
+  std::map<std::pair<const sym::Node*, const sym::Node*>, int> groups_;  // of what starts and ends an iteration alike
   int last_symbol_ = 0;
 
   std::vector<std::shared_ptr<onnx::Graph>> bodies_;  // of all attempts: the last join has values of the one before
 
-  // The last turn: its head, and what is at its end.
+  // The last iteration: its head, and what is at its end.
   std::shared_ptr<onnx::Graph> body_;
   std::map<int, Dim> symbols_;
   std::unique_ptr<Join> join_, next_;
@@ -437,7 +443,7 @@ class Evaluator::Repetition {
   std::vector<onnx::Value*> ends_;
   onnx::Value* condition_ = nullptr;
   onnx::Value like_;
-  Dim turns_;
+  Dim iterations_;
 };
 
 void Evaluator::loop(const program::Stmt& s, Frame& frame) {
@@ -449,20 +455,22 @@ void Evaluator::loop(const program::Stmt& s, Frame& frame) {
     if (!n.is_int()) throw Error(Code::BadProgram, fmt::format("range of a {}", n.kind_name()));
     count = n.integer();
   }
-  if (unroll(s, count ? count->constant() : std::nullopt, frame, most_unrolled)) return;
+  if (unroll(s, count ? count->constant() : std::nullopt, frame, options_.most_unrolled)) return;
   pos_ = s.pos;
   const State before(frame);
+  Journal::Attempt attempt(journal_);
   try {
     Repetition(*this, s, count, frame).run();
   } catch (const Error& e) {
-    // What the body needs to know may differ from turn to turn, such as the elements of a list.
+    // What the body needs to know may differ between iterations, such as the elements of a list.
     if (e.first().code != Code::UnsupportedControlFlow || !count || !count->is_constant()) throw;
+    attempt.undo();
     before.restore(frame);
     unroll(s, count->constant(), frame, std::numeric_limits<int64_t>::max());
   }
 }
 
-// Runs the turns one after the other; false when they are too many, or known only at run time.
+// Runs the iterations one after the other; false when they are too many, or known only at run time.
 bool Evaluator::unroll(const program::Stmt& s, const std::optional<int64_t>& count, Frame& frame, int64_t most) {
   if (s.kind == program::Stmt::Kind::For) {
     if (!count || *count > most) return false;
@@ -474,6 +482,7 @@ bool Evaluator::unroll(const program::Stmt& s, const std::optional<int64_t>& cou
     return true;
   }
   const State before(frame);
+  Journal::Attempt attempt(journal_);
   for (int64_t i = 0; i <= most && !frame.returned; ++i) {
     Value again = evaluate(s.values[0], frame);
     if (decided_at_run_time(builder_, again)) break;
@@ -482,6 +491,7 @@ bool Evaluator::unroll(const program::Stmt& s, const std::optional<int64_t>& cou
     execute(s.body, frame);
   }
   if (frame.returned) return true;
+  attempt.undo();
   before.restore(frame);
   return false;
 }

@@ -97,8 +97,8 @@ Value element(onnx::Builder& b, const std::shared_ptr<List>& list, onnx::Value* 
 
 }  // namespace
 
-Value Evaluator::apply_to_open(std::string_view name, const std::vector<Value>& positional,
-                               const std::vector<std::pair<std::string, Value>>& keywords) {
+Value Evaluator::apply_to_open(std::string_view name, const Arguments& arguments) {
+  const auto& [positional, keywords] = arguments;
   onnx::Builder& b = builder_;
   auto argument = [&](size_t i, std::string_view keyword) -> Value {
     if (i < positional.size()) return positional[i];

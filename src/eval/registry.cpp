@@ -74,15 +74,15 @@ std::string without(const std::string& name, std::string_view ending) {
 
 std::vector<Rule> Registry::parse(const std::string& name) const {
   std::vector<Rule> out;
-  for (const Declared& d : declared(name))
-    insert(out, {Schema::parse(d.schema), d.since, d.run, false, d.complex, d.quantized});
+  for (const Declared& d : declared(name)) insert(out, rule_of(d));
   auto derive = [&](const std::string& from, bool (*applies)(const Schema&), auto&& change) {
     for (const Declared& d : declared(from)) {
-      Schema schema = Schema::parse(d.schema);
-      if (!is_plain(schema) || !applies(schema)) continue;
-      schema.name = name;
-      RuleFunction run = change(schema, d.run);
-      insert(out, {std::move(schema), d.since, std::move(run), true, d.complex, d.quantized});
+      Rule rule = rule_of(d);
+      if (!is_plain(rule.schema) || !applies(rule.schema)) continue;
+      rule.schema.name = name;
+      rule.run = change(rule.schema, d.run);
+      rule.derived = true;
+      insert(out, std::move(rule));
     }
   };
   derive(without(name, "_copy"), is_view, [](Schema&, const RuleFunction& plain) -> RuleFunction {
@@ -102,15 +102,29 @@ std::vector<Rule> Registry::parse(const std::string& name) const {
   return out;
 }
 
-void Registry::declare(std::string_view schema, Declared d) {
-  std::string name(schema.substr(0, schema.find_first_of(".(")));
-  d.schema = schema;
-  declared_[std::move(name)].push_back(std::move(d));
-  parsed_.clear();
+Rule Registry::rule_of(const Declared& d) {
+  return {Schema::parse(d.schema), d.since, d.run, false, d.complex, d.quantized, d.numbers, d.varies};
 }
 
-void Registry::add(std::string_view schema, RuleFunction rule, int since) {
-  declare(schema, {.since = since, .run = std::move(rule)});
+Registry::Declared& Registry::declare(std::string_view schema, Declared d) {
+  std::string name(schema.substr(0, schema.find_first_of(".(")));
+  d.schema = schema;
+  parsed_.clear();
+  return declared_[std::move(name)].emplace_back(std::move(d));
+}
+
+Registry::Added& Registry::Added::numbers(NumberArguments arguments) {
+  rule_.numbers = std::move(arguments);
+  return *this;
+}
+
+Registry::Added& Registry::Added::varies() {
+  rule_.varies = true;
+  return *this;
+}
+
+Registry::Added Registry::add(std::string_view schema, RuleFunction rule, int since) {
+  return Added(declare(schema, {.since = since, .run = std::move(rule)}));
 }
 
 void Registry::add_complex(std::string_view schema, RuleFunction rule) {

@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "eval/call.hpp"
+#include "provenance/role.hpp"
 
 namespace lithify::eval {
 
 using RuleFunction = std::function<Value(Call&)>;
+using provenance::NumberArguments;
+using provenance::Role;
 
 struct Rule {
   Schema schema;
@@ -26,8 +29,10 @@ struct Rule {
     No,
     Only,      ///< the rule takes eval::Quantized
     Moved,     ///< what it does to the elements, it does to the integers: the scheme stays
-    Computed,  ///< computes with the numbers that are meant, and rounds what it gives to the scheme of the first
+    Computed,  ///< computes with the dequantized values, and rounds what it gives to the scheme of the first
   } quantized = Quantized::No;
+  NumberArguments numbers = {};  ///< what its number arguments are
+  bool varies = false;           ///< elements that are all the same differ after it, by where they are
 };
 
 /// What a unary or binary operator does with types before it computes.
@@ -39,11 +44,24 @@ enum class Promote {
 
 /// The rules are kept as they were declared, and parsed when their operator is first asked for: a model uses few.
 class Registry {
+  struct Declared;
+
  public:
+  /// More of a rule that was just added, where it is registered: ops.add(...).numbers({{"index", Role::Position}}).
+  class Added {
+   public:
+    explicit Added(Declared& rule) : rule_(rule) {}
+    Added& numbers(NumberArguments arguments);
+    Added& varies();
+
+   private:
+    Declared& rule_;
+  };
+
   /// Adds a rule. For a schema whose first argument is a tensor "self", the in-place form `op_` (result cast to the
   /// type of self and written to it) and the `.out` form follow, unless they are registered themselves; from a view of
   /// "self", `op_copy` follows.
-  void add(std::string_view schema, RuleFunction rule, int since = 0);
+  Added add(std::string_view schema, RuleFunction rule, int since = 0);
   /// As `add`: a rule for operands of which one is complex, beside that for real ones.
   void add_complex(std::string_view schema, RuleFunction rule);
   /// The rules that these operators have now are right for complex operands as well.
@@ -70,9 +88,12 @@ class Registry {
     RuleFunction run;
     Rule::Complex complex = Rule::Complex::No;
     Rule::Quantized quantized = Rule::Quantized::No;
+    NumberArguments numbers = {};
+    bool varies = false;
   };
   const std::vector<Declared>& declared(const std::string& name) const;
-  void declare(std::string_view schema, Declared d);
+  Declared& declare(std::string_view schema, Declared d);
+  static Rule rule_of(const Declared& d);
   /// The declared rules of these operators, and of their other forms.
   std::vector<Declared*> forms(std::initializer_list<std::string_view> names);
   std::vector<Rule> parse(const std::string& name) const;

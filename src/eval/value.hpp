@@ -10,9 +10,9 @@
 #include <variant>
 #include <vector>
 
-#include "eval/origin.hpp"
 #include "onnx/builder.hpp"
 #include "program/program.hpp"
+#include "provenance/origin.hpp"
 
 namespace lithify::eval {
 
@@ -188,25 +188,32 @@ class Value {
   std::string kind_name() const;
   const Data& data() const { return data_; }
 
-  Origin origin = 0;  ///< the numbers of the program that it was computed from
+  provenance::Origin origin = 0;  ///< the numbers of the program that it was computed from
 
  private:
   Data data_;
+};
+
+/// What a call is given.
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> keywords = {};
 };
 
 struct List {
   /// Gives the list a head of these contents alone, of numbers or tensors. What was an element may share memory with
   /// it.
   void become(onnx::Value* all, bool are_numbers);
-  /// A tensor whose memory the elements may share, as they are laid out anew in it.
+  /// A tensor whose memory the elements may share, as they are laid out again in it.
   void link(Tensor& memory) const;
 
   std::vector<Value> items;  ///< the elements; where there is a head, those behind it
   /// The memory of elements whose number is known only at run time; an element is a view of it. Numbers, and tensors of
   /// one shape, are its rows; where sizes may differ, it holds a sequence.
   TensorPtr head = nullptr;
-  bool numbers = false;    ///< the elements of the head are
-  bool growing = false;    ///< in the body of a loop that only appends to it: what earlier turns appended is not seen
+  bool numbers = false;  ///< the elements of the head are
+  bool growing =
+      false;  ///< in the body of a loop that only appends to it: what earlier iterations appended is not seen
   std::string unreadable;  ///< why the elements are not known; empty where they are
   bool is_open() const { return head || growing || !unreadable.empty(); }
 };

@@ -17,6 +17,7 @@
 #include "onnx/older.hpp"
 #include "onnx/opdef.hpp"
 #include "onnx/whole.hpp"
+#include "sym/contradiction.hpp"
 
 namespace lithify::onnx {
 namespace {
@@ -803,15 +804,15 @@ Value* Builder::reshape(Value* x, const Shape& to) {
     const std::optional<Dim> dropped = want.lower().value_or(0) > 0 ? sym.divide_exactly(have, want) : std::nullopt;
     const bool by_data = dropped && depends_on_data(sym, *dropped);
     if (!quotient && (by_data || !sizes_agree(sym, have, want))) {
-      sym.conflict = first_difference(sym, x->shape, to).value_or(sym::Conflict{have, want});
-      bool numbers = have.is_constant() && want.is_constant();
-      throw Error(
-          numbers ? Code::ShapeMismatch : Code::HardCodedSize,
-          fmt::format("{} elements of {} do not fit into {}", have.str(), print_shape(x->shape), print_shape(to)),
-          numbers ? "" : "a size of the sample was hard-coded by tracing; compute it from x.shape in the model");
+      sym::Conflict conflict = first_difference(sym, x->shape, to).value_or(sym::Conflict{have, want});
+      conflict.among = x->shape;
+      conflict.among.insert(conflict.among.end(), to.begin(), to.end());
+      sym::disagree(
+          have.is_constant() && want.is_constant(), std::move(conflict),
+          fmt::format("{} elements of {} do not fit into {}", have.str(), print_shape(x->shape), print_shape(to)));
     }
   }
-  note_boundaries(x->shape, to);
+  if (sym.observer) report_boundaries(x->shape, to);
   // A reshape of a reshape needs only the second.
   if (produced_by(x, "Reshape") || produced_by(x, "Squeeze") || produced_by(x, "Unsqueeze") ||
       produced_by(x, "Flatten")) {
@@ -854,7 +855,7 @@ Value* Builder::reshape(Value* x, const Shape& to) {
   return out;
 }
 
-void Builder::note_boundaries(const Shape& from, const Shape& to) {
+void Builder::report_boundaries(const Shape& from, const Shape& to) {
   const std::vector<Boundary> old = boundaries(sym, from), now = boundaries(sym, to);
   auto same = [&](const Boundary& a, const Boundary& b) {
     return a.sample == b.sample &&
@@ -876,8 +877,8 @@ void Builder::note_boundaries(const Shape& from, const Shape& to) {
     if (moved == news.end() && news.size() >= olds.size())
       moved = news.begin() + (std::ranges::find(olds, o.before, &Boundary::before) - olds.begin());
     if (moved == news.end()) continue;
-    moved_boundaries.emplace_back(o.before, moved->before);
-    moved_boundaries.emplace_back(o.behind, moved->behind);
+    sym.observer->moved_boundary(o.before, moved->before);
+    sym.observer->moved_boundary(o.behind, moved->behind);
   }
 }
 

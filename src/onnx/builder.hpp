@@ -145,10 +145,6 @@ class Builder {
   Dim numel(const Shape& shape) { return sym.product(shape); }
   Dim dim(int64_t v) { return sym.constant(v); }
 
-  /// Boundaries between dimensions that reshapes keep in their place at the sample's sizes, and only there: a sign that
-  /// sizes are burnt in or mixed up. The elements in front of each in the old and the new shape, then those behind it.
-  std::vector<std::pair<Dim, Dim>> moved_boundaries;
-
   /// A value as a node can take it: symbolic values become constants or nodes here.
   Value* real(Value* v);
 
@@ -171,7 +167,8 @@ class Builder {
   };
   Run longest_run(std::span<const Dim> dims) const;
   Value* joined_part(Value* x, Dim start, Dim end);
-  void note_boundaries(const Shape& from, const Shape& to);
+  /// Reports boundaries between dimensions that a reshape keeps in their place at the sample's sizes only.
+  void report_boundaries(const Shape& from, const Shape& to);
   std::vector<Dim> reshape_target(const Shape& from, const Shape& to, Attributes& attributes);
   // Whether a Reshape from one to the other needs more than one size computed at run time.
   bool needs_arithmetic(const Shape& from, const Shape& to);

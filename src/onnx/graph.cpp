@@ -2,61 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <numeric>
 #include <unordered_set>
 
 #include "base/diagnostic.hpp"
-#include "base/half.hpp"
 
 namespace lithify::onnx {
 namespace {
-
-template <class Out, class In>
-void append_as(std::vector<Out>& out, const std::byte* data, size_t bytes) {
-  for (size_t i = 0; i + sizeof(In) <= bytes; i += sizeof(In)) {
-    In v;
-    std::memcpy(&v, data + i, sizeof(In));
-    out.push_back(static_cast<Out>(v));
-  }
-}
-
-template <class Out>
-void append_elements(std::vector<Out>& out, DType t, const std::byte* data, size_t bytes) {
-  switch (t) {
-    case DType::Float:
-      return append_as<Out, float>(out, data, bytes);
-    case DType::Double:
-      return append_as<Out, double>(out, data, bytes);
-    case DType::Int64:
-      return append_as<Out, int64_t>(out, data, bytes);
-    case DType::Int32:
-      return append_as<Out, int32_t>(out, data, bytes);
-    case DType::Int16:
-      return append_as<Out, int16_t>(out, data, bytes);
-    case DType::Int8:
-      return append_as<Out, int8_t>(out, data, bytes);
-    case DType::UInt8:
-    case DType::Bool:
-      return append_as<Out, uint8_t>(out, data, bytes);
-    case DType::UInt16:
-      return append_as<Out, uint16_t>(out, data, bytes);
-    case DType::UInt32:
-      return append_as<Out, uint32_t>(out, data, bytes);
-    case DType::UInt64:
-      return append_as<Out, uint64_t>(out, data, bytes);
-    case DType::Half:
-    case DType::BFloat16:
-      for (size_t i = 0; i + 2 <= bytes; i += 2) {
-        uint16_t v;
-        std::memcpy(&v, data + i, 2);
-        out.push_back(static_cast<Out>(t == DType::Half ? float_from_half(v) : float_from_bfloat16(v)));
-      }
-      return;
-    default:
-      throw Error(Code::UnsupportedType, fmt::format("elements of type {} cannot be computed with", name_of(t)));
-  }
-}
 
 template <class Out>
 std::vector<Out> elements(const Tensor& t) {
@@ -64,7 +16,7 @@ std::vector<Out> elements(const Tensor& t) {
   out.reserve(static_cast<size_t>(t.numel()));
   for (const Tensor::Piece& p : t.pieces) {
     size_t begin = out.size();
-    for_each_run(p.view, [&](const std::byte* data, size_t bytes) { append_elements(out, t.dtype, data, bytes); });
+    append_elements(p.view, out);
     if (!p.scale) continue;
     size_t rows = p.scale->size(), row = rows ? (out.size() - begin) / rows : 0;
     for (size_t i = 0; i < rows * row; ++i) out[begin + i] = static_cast<Out>(out[begin + i] * (*p.scale)[i / row]);

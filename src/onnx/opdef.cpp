@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "onnx/infer.hpp"
+#include "sym/contradiction.hpp"
 
 namespace lithify::onnx {
 namespace {
@@ -28,7 +29,8 @@ bool differ_beyond_sample(sym::Context& sym, Dim a, Dim b) {
 
 Dim broadcast_size(sym::Context& sym, Dim a, Dim b, const Shape& sa, const Shape& sb) {
   if (const auto r = sym.broadcast(a, b); r && !differ_beyond_sample(sym, a, b)) {
-    if ((a.is(1) || b.is(1)) && !r->is_constant() && sym.sample(*r) == 1) sym.stretched.push_back(*r);
+    if (sym.observer && (a.is(1) || b.is(1)) && !r->is_constant() && sym.sample(*r) == 1)
+      sym.observer->broadcast_one(*r);
     return *r;
   }
   const bool constants = a.is_constant() && b.is_constant();
@@ -49,10 +51,11 @@ Dim broadcast_size(sym::Context& sym, Dim a, Dim b, const Shape& sa, const Shape
       return b.is_constant() ? b : a;
     }
   }
-  sym.conflict = {a, b};
-  throw Error(constants ? Code::ShapeMismatch : Code::HardCodedSize,
-              fmt::format("the shapes {} and {} do not broadcast: {} against {}", print_shape(sa), print_shape(sb),
-                          a.str(), b.str()));
+  Shape among = sa;
+  among.insert(among.end(), sb.begin(), sb.end());
+  sym::disagree(constants, {a, b, 0, std::move(among)},
+                fmt::format("the shapes {} and {} do not broadcast: {} against {}", print_shape(sa), print_shape(sb),
+                            a.str(), b.str()));
 }
 
 std::vector<int64_t> constants_of(const Inference& f, size_t input) {
@@ -226,10 +229,9 @@ Dim size_from(Inference& f, size_t input, std::string_view name) {
 Dim same_size(Inference& f, Dim a, Dim b, std::string_view what) {
   if (!sizes_agree(f.sym, a, b)) {
     const auto at_a = f.sym.sample(a), at_b = f.sym.sample(b);
-    f.sym.conflict = {a, b};
     const bool never = f.sym.equal(a, b) == false || (at_a && at_b && *at_a != *at_b);
-    throw Error(
-        never ? Code::ShapeMismatch : Code::HardCodedSize,
+    sym::disagree(
+        never, {a, b},
         fmt::format("{}: {} must agree, but one is {} and the other {}", f.node.op_type, what, a.str(), b.str()));
   }
   return b.is_constant() ? b : a;

@@ -246,10 +246,13 @@ void register_creation(eval::Registry& ops) {
     if (f.name == "empty")
       ops.add(fmt::format("aten::empty.memory_format(int[] size, *, {}, MemoryFormat? memory_format=None) -> Tensor",
                           tensor_options),
-              plain);
+              plain)
+          .numbers({{"size", Role::Fill}});
     else
-      ops.add(fmt::format("aten::{}(int[] size, *, {}) -> Tensor", f.name, tensor_options), plain);
-    ops.add(fmt::format("aten::new_{}(Tensor self, int[] size, *, {}) -> Tensor", f.name, tensor_options), of_self);
+      ops.add(fmt::format("aten::{}(int[] size, *, {}) -> Tensor", f.name, tensor_options), plain)
+          .numbers({{"size", Role::Fill}});
+    ops.add(fmt::format("aten::new_{}(Tensor self, int[] size, *, {}) -> Tensor", f.name, tensor_options), of_self)
+        .numbers({{"size", Role::Fill}});
     ops.add(fmt::format("aten::{}_like(Tensor self, *, {}, MemoryFormat? memory_format=None) -> Tensor", f.name,
                         tensor_options),
             [v = f.value](Call& c) { return filled_like(c, v); });
@@ -259,12 +262,14 @@ void register_creation(eval::Registry& ops) {
   ops.add(
       fmt::format("aten::new_empty_strided(Tensor self, int[] size, int[] stride, *, {}) -> Tensor", tensor_options),
       [](Call& c) { return filled(c, c.tensor("self")->dtype, 0); });
-  ops.add(fmt::format("aten::full(int[] size, Scalar fill_value, *, {}) -> Tensor", tensor_options), full);
+  ops.add(fmt::format("aten::full(int[] size, Scalar fill_value, *, {}) -> Tensor", tensor_options), full)
+      .numbers({{"size", Role::Fill}});
   ops.add(fmt::format("aten::new_full(Tensor self, int[] size, Scalar fill_value, *, {}) -> Tensor", tensor_options),
           [](Call& c) -> Value {
             DType t = c.maybe_dtype("dtype").value_or(c.tensor("self")->dtype);
             return c.onnx.full(c.sizes("size"), c.tensor_as("fill_value", t));
-          });
+          })
+      .numbers({{"size", Role::Fill}});
   ops.add(
       fmt::format("aten::full_like(Tensor self, Scalar fill_value, *, {}, MemoryFormat? memory_format=None) -> Tensor",
                   tensor_options),
@@ -276,15 +281,18 @@ void register_creation(eval::Registry& ops) {
   for (std::string_view form :
        {"aten::arange(Scalar end, *, {}) -> Tensor", "aten::arange.start(Scalar start, Scalar end, *, {}) -> Tensor",
         "aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, {}) -> Tensor"})
-    ops.add(fmt::format(fmt::runtime(form), tensor_options), arange_of);
+    ops.add(fmt::format(fmt::runtime(form), tensor_options), arange_of)
+        .numbers({{"start", Role::Size}, {"end", Role::Size}, {"step", Role::Size}});
   // Files up to version 7 and 8 may leave the steps out.
   ops.add(fmt::format("aten::linspace(Scalar start, Scalar end, int? steps=None, *, {}) -> Tensor", tensor_options),
-          [](Call& c) { return linspace(c, std::nullopt); });
+          [](Call& c) { return linspace(c, std::nullopt); })
+      .numbers({{"start", Role::Size}, {"end", Role::Size}, {"steps", Role::Size}});
   ops.add(fmt::format("aten::logspace(Scalar start, Scalar end, int? steps=None, float base=10.0, *, {}) -> Tensor",
                       tensor_options),
           [](Call& c) { return linspace(c, c.real("base")); });
-  ops.add(fmt::format("aten::eye(int n, *, {}) -> Tensor", tensor_options), eye);
-  ops.add(fmt::format("aten::eye.m(int n, int m, *, {}) -> Tensor", tensor_options), eye);
+  ops.add(fmt::format("aten::eye(int n, *, {}) -> Tensor", tensor_options), eye).numbers({{"n", Role::Size}});
+  ops.add(fmt::format("aten::eye.m(int n, int m, *, {}) -> Tensor", tensor_options), eye)
+      .numbers({{"n", Role::Size}, {"m", Role::Size}});
 
   for (const CosineWindow& w : cosine_windows)
     for (std::string_view form :
@@ -298,7 +306,8 @@ void register_creation(eval::Registry& ops) {
   for (bool lower : {true, false}) {
     std::string_view name = lower ? "tril" : "triu";
     ops.add(fmt::format("aten::{}(Tensor self, int diagonal=0) -> Tensor", name),
-            [lower](Call& c) { return keep_triangle(c, lower); });
+            [lower](Call& c) { return keep_triangle(c, lower); })
+        .varies();
     ops.add(fmt::format("aten::{}_indices(int row, int col, int offset=0, *, {}) -> Tensor", name, tensor_options),
             [lower](Call& c) { return triangle_indices(c, lower); });
   }

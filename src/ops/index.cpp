@@ -7,6 +7,7 @@
 #include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 #include "ops/slicing.hpp"
+#include "sym/contradiction.hpp"
 
 namespace lithify::ops {
 namespace {
@@ -81,9 +82,8 @@ struct Mask {
 };
 
 [[noreturn]] void hard_coded(Call& c, Dim size, Dim given, std::string_view what) {
-  c.sym.conflict = {size, given};
-  throw Error(Code::HardCodedSize,
-              fmt::format("{}: {} of {} for a dimension of {}", c.schema.full_name(), what, given.str(), size.str()));
+  throw sym::Contradiction({size, given}, fmt::format("{}: {} of {} for a dimension of {}", c.schema.full_name(), what,
+                                                      given.str(), size.str()));
 }
 
 /// A mask has the sizes of the dimensions that it covers.
@@ -809,9 +809,11 @@ void register_index(eval::Registry& ops) {
 
   // ---- slices and single positions
   ops.add("aten::select.int(Tensor(a) self, int dim, int index) -> Tensor(a)",
-          [](Call& c) { return part_view(c, select_of(c, c.tensor("self"))); });
+          [](Call& c) { return part_view(c, select_of(c, c.tensor("self"))); })
+      .numbers({{"index", Role::Position, "dim"}});
   ops.add("aten::slice.Tensor(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)",
-          [](Call& c) { return part_view(c, slice_of(c, c.tensor("self"))); });
+          [](Call& c) { return part_view(c, slice_of(c, c.tensor("self"))); })
+      .numbers({{"start", Role::Position, "dim", 1}, {"end", Role::Position, "dim"}});
   ops.add("aten::select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor",
           [](Call& c) { return scattered(c, select_of(c, c.tensor("self"))); });
   ops.add(
@@ -877,9 +879,9 @@ void register_index(eval::Registry& ops) {
   ops.add("aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", take_along_dim);
 
   // ---- masks and positions
-  each({"aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
-        "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"},
-       masked_fill);
+  for (std::string_view kind : {"Scalar", "Tensor"})
+    ops.add(fmt::format("aten::masked_fill.{}(Tensor self, Tensor mask, {} value) -> Tensor", kind, kind), masked_fill)
+        .numbers({{"value", Role::Operand}});
   ops.add("aten::masked_select(Tensor self, Tensor mask) -> Tensor", masked_select);
   ops.add("aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", masked_scatter);
   each({"aten::nonzero(Tensor self) -> Tensor", "aten::argwhere(Tensor self) -> Tensor"},

@@ -372,15 +372,17 @@ struct TwoOperands {
   std::string_view name;
   eval::RuleFunction rule;
   bool numbers = false;  // has overloads for numbers
+  NumberArguments roles = {};
 };
 
 // The overloads of an operator of two tensors, and of a tensor and a number.
-void add_binary(eval::Registry& ops, std::string_view name, const eval::RuleFunction& rule, bool numbers) {
+void add_binary(eval::Registry& ops, std::string_view name, const eval::RuleFunction& rule, bool numbers,
+                const NumberArguments& roles = {}) {
   std::string tensors = std::string(name) + (numbers ? ".Tensor" : "");
-  ops.add(fmt::format("aten::{}(Tensor self, Tensor other) -> Tensor", tensors), rule);
+  ops.add(fmt::format("aten::{}(Tensor self, Tensor other) -> Tensor", tensors), rule).numbers(roles);
   if (!numbers) return;
-  ops.add(fmt::format("aten::{}.Scalar(Tensor self, Scalar other) -> Tensor", name), rule);
-  ops.add(fmt::format("aten::{}.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", name), rule);
+  ops.add(fmt::format("aten::{}.Scalar(Tensor self, Scalar other) -> Tensor", name), rule).numbers(roles);
+  ops.add(fmt::format("aten::{}.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", name), rule).numbers(roles);
 }
 
 // ---- comparison and choice ---------------------------------------------------------------------------------------
@@ -506,6 +508,7 @@ Value frexp(Call& c) {
 }  // namespace
 
 void register_pointwise(eval::Registry& ops) {
+  const NumberArguments operand = {{"other", Role::Operand}}, divisor = {{"other", Role::Divisor}};
   for (const OneOp& f : one_op) ops.unary(fmt::format("aten::{}(Tensor self) -> Tensor", f.name), f.op, f.promote);
   for (const OneOperand& f : one_operand)
     ops.add(fmt::format("aten::{}(Tensor self) -> Tensor", f.name), [f](Call& c) -> Value {
@@ -521,21 +524,24 @@ void register_pointwise(eval::Registry& ops) {
 
   for (const TwoOperands& f : std::initializer_list<TwoOperands>{
            {"add", add}, {"sub", subtract}, {"subtract", subtract}, {"rsub", subtract_from}}) {
-    ops.add(fmt::format("aten::{}.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", f.name), f.rule);
-    ops.add(fmt::format("aten::{}.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", f.name), f.rule);
+    ops.add(fmt::format("aten::{}.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", f.name), f.rule)
+        .numbers(operand);
+    ops.add(fmt::format("aten::{}.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", f.name), f.rule)
+        .numbers(operand);
   }
   for (std::string_view name : {"div", "divide"}) {
-    add_binary(ops, name, divide_by_version, true);
+    add_binary(ops, name, divide_by_version, true, divisor);
     for (std::string_view kind : {"Tensor", "Scalar"})
       ops.add(fmt::format("aten::{}.{}_mode(Tensor self, {} other, *, str? rounding_mode) -> Tensor", name, kind, kind),
-              divide);
+              divide)
+          .numbers(divisor);
   }
   for (const TwoOperands& f : std::initializer_list<TwoOperands>{
-           {"mul", multiply, true},
-           {"multiply", multiply, true},
-           {"true_divide", true_divide, true},
-           {"floor_divide", binary<floor_divide>},
-           {"remainder", binary<remainder>, true},
+           {"mul", multiply, true, operand},
+           {"multiply", multiply, true, operand},
+           {"true_divide", true_divide, true, divisor},
+           {"floor_divide", binary<floor_divide>, false, divisor},
+           {"remainder", binary<remainder>, true, divisor},
            {"fmod", binary<fmod>, true},
            {"maximum", binary<maximum>},
            {"minimum", binary<minimum>},
@@ -566,7 +572,7 @@ void register_pointwise(eval::Registry& ops) {
            {"__lshift__", shift_left, true},
            {"__rshift__", shift_right, true},
        })
-    add_binary(ops, f.name, f.rule, f.numbers);
+    add_binary(ops, f.name, f.rule, f.numbers, f.roles);
 
   for (auto [name, plain] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"and", "aten::bitwise_and_"},
@@ -580,7 +586,7 @@ void register_pointwise(eval::Registry& ops) {
               [plain = plain](Call& c) {
                 return c.call(plain, {c.arg("self"), c.arg("other")});
               });
-  ops.add("aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", binary<floor_divide>);
+  ops.add("aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", binary<floor_divide>).numbers(divisor);
 
   for (std::string_view schema : {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
                                   "aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
@@ -595,7 +601,7 @@ void register_pointwise(eval::Registry& ops) {
     for (std::string_view name : {r.name, r.alias})
       if (!name.empty())
         add_binary(
-            ops, name, [op = r.op](Call& c) { return relate(c, op); }, true);
+            ops, name, [op = r.op](Call& c) { return relate(c, op); }, true, operand);
   ops.add(
       "aten::isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
       is_close);
@@ -619,8 +625,10 @@ void register_pointwise(eval::Registry& ops) {
   ops.add("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where);
   for (std::string_view name : {"clamp", "clip"}) {
     auto rule = [](Call& c) { return clamp(c, true, true); };
-    ops.add(fmt::format("aten::{}(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", name), rule);
-    ops.add(fmt::format("aten::{}.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", name), rule);
+    for (auto [overload, kind] : {std::pair{"", "Scalar"}, {".Tensor", "Tensor"}})
+      ops.add(fmt::format("aten::{}{}(Tensor self, {}? min=None, {}? max=None) -> Tensor", name, overload, kind, kind),
+              rule)
+          .numbers({{"min", Role::Operand}, {"max", Role::Operand}});
   }
   for (std::string_view schema : {"aten::clamp_min(Tensor self, Scalar min) -> Tensor",
                                   "aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"})

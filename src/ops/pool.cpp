@@ -9,6 +9,7 @@
 #include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 #include "ops/window.hpp"
+#include "sym/contradiction.hpp"
 
 namespace lithify::ops {
 namespace {
@@ -136,9 +137,9 @@ bool takes_in_everything(Call& c, size_t dims) {
   kernel.resize(dims, kernel[0]);
   for (size_t i = 0; i < dims; ++i) {
     if (Dim size = shape[shape.size() - dims + i]; kernel[i] != size) {
-      c.sym.conflict = {size, kernel[i]};
-      throw Error(Code::HardCodedSize, fmt::format("{}: a window of {} in a dimension of {} is known only at run time",
-                                                   c.schema.full_name(), kernel[i].str(), size.str()));
+      throw sym::Contradiction({size, kernel[i]},
+                               fmt::format("{}: a window of {} in a dimension of {} is known only at run time",
+                                           c.schema.full_name(), kernel[i].str(), size.str()));
     }
   }
   for (Dim d : c.sizes("padding"))

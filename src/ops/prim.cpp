@@ -49,6 +49,7 @@ struct Arithmetic {
   std::string_view name;
   std::function<std::optional<Value>(Call&, Dim, Dim)> integers;
   std::function<Value(double, double)> reals;
+  NumberArguments roles = {};
 };
 
 Value python_floor_div(double a, double b) { return std::floor(a / b); }
@@ -84,17 +85,18 @@ std::optional<Value> int_bits(Dim a, Dim b, int64_t (*f)(int64_t, int64_t), Call
 }
 
 void register_arithmetic(Registry& ops) {
+  const NumberArguments operand = {{"b", Role::Operand}}, divisor = {{"b", Role::Divisor}};
   const Arithmetic table[] = {
       {"aten::add", [](Call& c, Dim a, Dim b) { return Value(c.sym.add(a, b)); },
-       [](double a, double b) -> Value { return a + b; }},
+       [](double a, double b) -> Value { return a + b; }, operand},
       {"aten::sub", [](Call& c, Dim a, Dim b) { return Value(c.sym.sub(a, b)); },
-       [](double a, double b) -> Value { return a - b; }},
+       [](double a, double b) -> Value { return a - b; }, operand},
       {"aten::mul", [](Call& c, Dim a, Dim b) { return Value(c.sym.mul(a, b)); },
-       [](double a, double b) -> Value { return a * b; }},
-      {"aten::div", int_true_div, [](double a, double b) -> Value { return a / b; }},
+       [](double a, double b) -> Value { return a * b; }, operand},
+      {"aten::div", int_true_div, [](double a, double b) -> Value { return a / b; }, divisor},
       {"aten::truediv", int_true_div, [](double a, double b) -> Value { return a / b; }},
       {"aten::floordiv", [](Call& c, Dim a, Dim b) { return Value(c.sym.floor_div(a, b)); }, python_floor_div},
-      {"aten::remainder", [](Call& c, Dim a, Dim b) { return Value(c.sym.mod(a, b)); }, python_mod},
+      {"aten::remainder", [](Call& c, Dim a, Dim b) { return Value(c.sym.mod(a, b)); }, python_mod, divisor},
       {"aten::fmod", [](Call&, Dim, Dim) { return std::optional<Value>(); },
        [](double a, double b) -> Value { return std::fmod(a, b); }},
       {"aten::pow", int_power, [](double a, double b) -> Value { return std::pow(a, b); }},
@@ -103,25 +105,25 @@ void register_arithmetic(Registry& ops) {
       {"prim::max", [](Call& c, Dim a, Dim b) { return Value(c.sym.max(a, b)); },
        [](double a, double b) -> Value { return std::max(a, b); }},
       {"aten::eq", [](Call& c, Dim a, Dim b) { return decided(c.sym.equal(a, b)); },
-       [](double a, double b) -> Value { return a == b; }},
+       [](double a, double b) -> Value { return a == b; }, operand},
       {"aten::ne",
        [](Call& c, Dim a, Dim b) {
          auto e = c.sym.equal(a, b);
          return decided(e ? std::optional(!*e) : e);
        },
-       [](double a, double b) -> Value { return a != b; }},
+       [](double a, double b) -> Value { return a != b; }, operand},
       {"aten::lt", [](Call& c, Dim a, Dim b) { return decided(c.sym.less(a, b)); },
-       [](double a, double b) -> Value { return a < b; }},
+       [](double a, double b) -> Value { return a < b; }, operand},
       {"aten::le", [](Call& c, Dim a, Dim b) { return decided(c.sym.less_equal(a, b)); },
-       [](double a, double b) -> Value { return a <= b; }},
+       [](double a, double b) -> Value { return a <= b; }, operand},
       {"aten::gt", [](Call& c, Dim a, Dim b) { return decided(c.sym.less(b, a)); },
-       [](double a, double b) -> Value { return a > b; }},
+       [](double a, double b) -> Value { return a > b; }, operand},
       {"aten::ge", [](Call& c, Dim a, Dim b) { return decided(c.sym.less_equal(b, a)); },
-       [](double a, double b) -> Value { return a >= b; }},
+       [](double a, double b) -> Value { return a >= b; }, operand},
   };
   for (const Arithmetic& row : table) {
     std::string name(row.name);
-    ops.add(name + ".number(Scalar a, Scalar b) -> Scalar", [row, name](Call& c) -> Value {
+    auto rule = [row, name](Call& c) -> Value {
       const Value &a = c.arg("a"), &b = c.arg("b");
       auto x = as_int(c, a), y = as_int(c, b);
       if (x && y) {
@@ -136,7 +138,8 @@ void register_arithmetic(Registry& ops) {
       Value result = c.call(tensor_op, {as_run_time(c, a), as_run_time(c, b)});
       if (result.is_tensor()) result.tensor()->is_number = true;
       return result;
-    });
+    };
+    ops.add(name + ".number(Scalar a, Scalar b) -> Scalar", rule).numbers(row.roles);
   }
   struct Bits {
     std::string_view name;
@@ -678,12 +681,14 @@ void register_lists(Registry& ops) {
     for (const Value& v : c.arg("self").items()) n += is_element(c, v, c.arg("el"));
     return c.sym.constant(n);
   });
-  ops.add("aten::add.t(t[] a, t[] b) -> t[]", [](Call& c) -> Value {
-    std::vector<Value> out = c.arg("a").items();
-    const std::vector<Value>& more = c.arg("b").items();
-    out.insert(out.end(), more.begin(), more.end());
-    return c.arg("a").is<Tuple>() ? Value::tuple(std::move(out)) : Value::list(std::move(out));
-  });
+  ops.add("aten::add.t(t[] a, t[] b) -> t[]",
+          [](Call& c) -> Value {
+            std::vector<Value> out = c.arg("a").items();
+            const std::vector<Value>& more = c.arg("b").items();
+            out.insert(out.end(), more.begin(), more.end());
+            return c.arg("a").is<Tuple>() ? Value::tuple(std::move(out)) : Value::list(std::move(out));
+          })
+      .numbers({{"b", Role::Operand}});
   ops.add("aten::add_.t(t[] a, t[] b) -> t[]", [](Call& c) -> Value {
     c.call("aten::extend", {c.arg("a"), c.arg("b")});
     return c.arg("a");

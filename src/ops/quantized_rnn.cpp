@@ -48,10 +48,11 @@ Direction direction(Call& c, Ref x, const PackedCell& p, const std::vector<Ref>&
   Builder& b = c.onnx;
   Ref of_input = packed_product(c, x, p.of_input, p.rounding);
   if (backward) of_input = b.flip(of_input, 0);
-  std::vector<Ref> out = collect(b, x->shape[0], states, [&](Ref turn, const std::vector<Ref>& carried) -> Turn {
-    std::vector<Ref> after = step(c, b.gather(of_input, turn, 0), p, carried);
-    return {after, after[0]};
-  });
+  std::vector<Ref> out =
+      collect(b, x->shape[0], states, [&](Ref iteration, const std::vector<Ref>& carried) -> Iteration {
+        std::vector<Ref> after = step(c, b.gather(of_input, iteration, 0), p, carried);
+        return {after, after[0]};
+      });
   Ref all = out.back();
   out.pop_back();
   return {backward ? b.flip(all, 0) : all, out};

@@ -151,9 +151,11 @@ void register_random(eval::Registry& ops) {
                                                                                            {"randn", "RandomNormal"}}) {
     for (std::string_view form : {"aten::{}(int[] size, *, {}) -> Tensor",
                                   "aten::{}.generator(int[] size, *, Generator? generator, {}) -> Tensor"})
-      ops.add(fmt::format(fmt::runtime(form), name, tensor_options), [kind = kind](Call& c) -> Value {
-        return random(c.onnx, kind, c.sizes("size"), c.maybe_dtype("dtype").value_or(DType::Float));
-      });
+      ops.add(fmt::format(fmt::runtime(form), name, tensor_options),
+              [kind = kind](Call& c) -> Value {
+                return random(c.onnx, kind, c.sizes("size"), c.maybe_dtype("dtype").value_or(DType::Float));
+              })
+          .numbers({{"size", Role::Size}});
     for (std::string_view form :
          {"aten::{}_like(Tensor self, *, {}, MemoryFormat? memory_format=None) -> Tensor",
           "aten::{}_like.generator(Tensor self, *, Generator? generator, {}, MemoryFormat? memory_format=None) -> "

@@ -604,7 +604,7 @@ void register_reduce(eval::Registry& ops) {
   ops.add("aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
           nanmedian_dim);
 
-  ops.add("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumsum);
+  ops.add("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumsum).varies();
   ops.add("aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumprod);
   ops.add("aten::logcumsumexp(Tensor self, int dim) -> Tensor", logcumsumexp);
   ops.add("aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",

@@ -6,6 +6,8 @@
 namespace lithify::ops {
 
 using eval::Call;
+using eval::NumberArguments;
+using eval::Role;
 using eval::Value;
 using onnx::Dim;
 using onnx::Shape;

@@ -6,23 +6,23 @@ namespace lithify::ops {
 
 namespace {
 
-// A body of outputs [again, carried..., kept...] by `run`, which is given the number of the turn, the condition and
-// what is carried.
-std::vector<Ref> loop(Builder& b, Ref most, const std::vector<Ref>& start, std::optional<Dim> turns,
+// A body of outputs [again, carried..., kept...] by `run`, which is given the number of the iteration, the condition
+// and what is carried.
+std::vector<Ref> loop(Builder& b, Ref most, const std::vector<Ref>& start, std::optional<Dim> iterations,
                       const std::function<std::vector<Ref>(Ref, Ref, const std::vector<Ref>&)>& run) {
   std::shared_ptr<onnx::Graph> body = b.new_body(Builder::Body::Loop);
   std::vector<Builder::Fact> facts;
   b.enter(*body);
-  Ref turn = b.input("turn", DType::Int64, {}), condition = b.input("condition", DType::Bool, {});
+  Ref iteration = b.input("iteration", DType::Int64, {}), condition = b.input("condition", DType::Bool, {});
   std::vector<Ref> carried;
   for (size_t i = 0; i < start.size(); ++i) {
     facts.push_back({start[i]->dtype, start[i]->shape});
     carried.push_back(b.input(fmt::format("carried{}", i), start[i]->dtype, start[i]->shape));
   }
-  std::vector<Ref> after = run(turn, condition, carried);
+  std::vector<Ref> after = run(iteration, condition, carried);
   for (size_t i = start.size() + 1; i < after.size(); ++i) {
     Shape shape = after[i]->shape;
-    shape.insert(shape.begin(), *turns);
+    shape.insert(shape.begin(), *iterations);
     facts.push_back({after[i]->dtype, shape});
   }
   b.body_outputs(after);
@@ -43,14 +43,15 @@ std::vector<Ref> repeat(Builder& b, Ref most, std::vector<Ref> start,
   });
 }
 
-std::vector<Ref> collect(Builder& b, Dim turns, const std::vector<Ref>& start,
-                         const std::function<Turn(Ref, const std::vector<Ref>&)>& run) {
-  return loop(b, b.symbolic(turns), start, turns, [&](Ref turn, Ref always, const std::vector<Ref>& carried) {
-    Turn after = run(turn, carried);
-    after.carried.insert(after.carried.begin(), always);
-    after.carried.push_back(after.kept);
-    return after.carried;
-  });
+std::vector<Ref> collect(Builder& b, Dim iterations, const std::vector<Ref>& start,
+                         const std::function<Iteration(Ref, const std::vector<Ref>&)>& run) {
+  return loop(b, b.symbolic(iterations), start, iterations,
+              [&](Ref iteration, Ref always, const std::vector<Ref>& carried) {
+                Iteration after = run(iteration, carried);
+                after.carried.insert(after.carried.begin(), always);
+                after.carried.push_back(after.kept);
+                return after.carried;
+              });
 }
 
 }  // namespace lithify::ops

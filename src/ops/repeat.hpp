@@ -19,15 +19,15 @@ struct Step {
 std::vector<Ref> repeat(Builder& b, Ref most, std::vector<Ref> start,
                         const std::function<Step(const std::vector<Ref>& carried)>& step);
 
-/// What a turn leaves: the carried values, and what is kept of it.
-struct Turn {
+/// What an iteration leaves: the carried values, and what is kept of it.
+struct Iteration {
   std::vector<Ref> carried;
   Ref kept;
 };
 
-/// A Loop of `turns` turns on values that it carries. The last of them at the end; then what was kept of the turns, one
-/// after the other along a new first axis.
-std::vector<Ref> collect(Builder& b, Dim turns, const std::vector<Ref>& start,
-                         const std::function<Turn(Ref turn, const std::vector<Ref>& carried)>& run);
+/// A Loop of `iterations` iterations on values that it carries. The last of them at the end; then what was kept of the
+/// iterations, one after the other along a new first axis.
+std::vector<Ref> collect(Builder& b, Dim iterations, const std::vector<Ref>& start,
+                         const std::function<Iteration(Ref iteration, const std::vector<Ref>& carried)>& run);
 
 }  // namespace lithify::ops

@@ -10,6 +10,7 @@
 #include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 #include "ops/slicing.hpp"
+#include "sym/contradiction.hpp"
 
 namespace lithify::ops {
 namespace {
@@ -180,12 +181,9 @@ Value expanded(Call& c, const std::vector<Dim>& sizes) {
     if (to[i].is(-1) || to[i] == have) {
       to[i] = have;
     } else if (!have.is(1) && (to[i].is(1) || !c.sym.broadcast(have, to[i]))) {
-      bool hard_coded = !have.is_constant() || !to[i].is_constant();
-      c.sym.conflict = {have, to[i], i};
-      throw Error(
-          hard_coded ? Code::HardCodedSize : Code::ShapeMismatch,
-          fmt::format("{}: dimension {} of size {} cannot become {}", c.schema.full_name(), i, have.str(), to[i].str()),
-          hard_coded ? "a size of the sample was hard-coded by tracing; compute it from x.shape in the model" : "");
+      sym::disagree(have.is_constant() && to[i].is_constant(), {have, to[i], i},
+                    fmt::format("{}: dimension {} of size {} cannot become {}", c.schema.full_name(), i, have.str(),
+                                to[i].str()));
     }
   }
   auto forward = [to](Builder& b, OnnxValue* x) { return b.expand(x, to); };
@@ -295,7 +293,7 @@ Value unbind(Call& c) {
   int64_t axis = c.dim("dim", x->rank());
   if (x->rank() == 0) c.mismatch("a 0-d tensor has nothing to unbind");
   std::optional<int64_t> count = size_at(x, axis).constant();
-  if (!count && !c.evaluator.unpacked) {
+  if (!count && !c.evaluator.unpacked()) {
     auto list = std::make_shared<eval::List>();
     Value moved =
         axis == 0 ? c.arg("self") : c.call("aten::movedim", {c.arg("self"), c.number_value(axis), c.number_value(0)});
@@ -333,8 +331,8 @@ Value split_by_size(Call& c) {
         fmt::format("the number of pieces of {} would depend on the dynamic size {}", each.str(), size.str());
     std::optional<int64_t> pieces_in_sample = c.sym.sample(c.sym.ceil_div(size, each));
     if (!pieces_in_sample || !each.is_constant()) c.unsupported(what);
-    c.sym.conflict = {size, c.sym.mul(each, c.sym.constant(*pieces_in_sample))};
-    throw Error(Code::HardCodedSize, fmt::format("{}: {}", c.schema.full_name(), what));
+    throw sym::Contradiction({size, c.sym.mul(each, c.sym.constant(*pieces_in_sample))},
+                             fmt::format("{}: {}", c.schema.full_name(), what));
   }
   return pieces_of(c, axis, size, each, *count);
 }
@@ -420,7 +418,7 @@ Value tensor_split(Call& c) {
   if (by->rank() == 1) return by->contents ? split_at(c, axis, *by->contents) : split_at_run_time(c, axis, by);
   std::optional<int64_t> sections = by->contents ? by->contents->front().constant() : std::nullopt;
   // What is unpacked into some names has as many sections, whatever the number at run time is called.
-  if (!sections && c.evaluator.unpacked) sections = static_cast<int64_t>(c.evaluator.unpacked);
+  if (!sections && c.evaluator.unpacked()) sections = static_cast<int64_t>(c.evaluator.unpacked());
   if (!sections) c.unsupported("the number of sections must be known at export");
   return split_into(c, axis, *sections, false);
 }
@@ -537,9 +535,8 @@ Strided strided(Call& c) {
       c.mismatch(fmt::format("{} elements are reached of {}", end.str(), memory.str()));
   } else if (c.sym.equal(end, memory) != true) {
     // Sizes and strides of the sample would take other elements at other sizes: trust those that take the last one.
-    c.sym.conflict = {end, memory};
-    throw Error(Code::HardCodedSize, fmt::format("{}: the last of {} elements is not known to be the last of {}",
-                                                 c.schema.full_name(), end.str(), memory.str()));
+    throw sym::Contradiction({end, memory}, fmt::format("{}: the last of {} elements is not known to be the last of {}",
+                                                        c.schema.full_name(), end.str(), memory.str()));
   }
   return s;
 }
@@ -718,13 +715,15 @@ void register_shape(eval::Registry& ops) {
 
   // ---- more elements
   ops.add("aten::expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)",
-          [](Call& c) { return expanded(c, c.sizes("size")); });
+          [](Call& c) { return expanded(c, c.sizes("size")); })
+      .numbers({{"size", Role::Fill}});
   ops.add("aten::broadcast_to(Tensor(a) self, int[] size) -> Tensor(a)",
           [](Call& c) { return expanded(c, c.sizes("size")); });
   ops.add("aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
           [](Call& c) { return expanded(c, c.tensor("other")->shape); });
   ops.add("aten::repeat(Tensor self, int[] repeats) -> Tensor",
-          [](Call& c) -> Value { return repeated(c, c.tensor("self"), c.sizes("repeats")); });
+          [](Call& c) -> Value { return repeated(c, c.tensor("self"), c.sizes("repeats")); })
+      .numbers({{"repeats", Role::Fill}});
   ops.add("aten::tile(Tensor self, int[] dims) -> Tensor", [](Call& c) -> Value {
     std::vector<Dim> repeats = c.sizes("dims");
     size_t rank = c.tensor("self")->rank();
@@ -753,15 +752,17 @@ void register_shape(eval::Registry& ops) {
 
   // ---- parts
   ops.add("aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", unbind);
-  each({"aten::split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]",
-        "aten::unsafe_split.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]"},
-       split_by_size);
+  for (const char* schema : {"aten::split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]",
+                             "aten::unsafe_split.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]"})
+    ops.add(schema, split_by_size).numbers({{"split_size", Role::Size, "dim"}});
   ops.add("aten::split.sizes(Tensor(a -> *) self, int[] split_size, int dim=0) -> Tensor(a)[]",
-          [](Call& c) { return split_by_sizes(c, "split_size"); });
-  each({"aten::split(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]",
-        "aten::split_with_sizes(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]",
-        "aten::unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]"},
-       [](Call& c) { return split_by_sizes(c, "split_sizes"); });
+          [](Call& c) { return split_by_sizes(c, "split_size"); })
+      .numbers({{"split_size", Role::Size, "dim"}});
+  for (const char* schema : {"aten::split(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]",
+                             "aten::split_with_sizes(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]",
+                             "aten::unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]"})
+    ops.add(schema, [](Call& c) { return split_by_sizes(c, "split_sizes"); })
+        .numbers({{"split_sizes", Role::Size, "dim"}});
   each({"aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
         "aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]"},
        chunk);
@@ -781,7 +782,8 @@ void register_shape(eval::Registry& ops) {
             [axis](Call& c) { return split_at(c, split_axis(c, axis), c.sizes("indices")); });
   }
   ops.add("aten::narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)",
-          [](Call& c) { return narrow(c, c.size("start")); });
+          [](Call& c) { return narrow(c, c.size("start")); })
+      .numbers({{"start", Role::Position, "dim"}, {"length", Role::Position, "dim"}});
   ops.add("aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, int length) -> Tensor(a)",
           [](Call& c) { return narrow(c, c.onnx.symbol_of(c.tensor("start"), "start")); });
   ops.add("aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", unfold);

@@ -180,9 +180,10 @@ Context::~Context() = default;
 
 Expr Context::constant(int64_t v) { return Expr(impl_->constant(v)); }
 Expr Context::symbol(SymbolInfo info) {
-  any_turns_ = any_turns_ || info.below;
+  any_iterations_ = any_iterations_ || info.below;
   return Expr(impl_->symbol(std::move(info)));
 }
+void Context::restart() { impl_->restart(); }
 const SymbolInfo& Context::info(Expr symbol) const { return impl_->info(symbol.node()); }
 
 Expr Context::add(Expr a, Expr b) { return Expr(impl_->sum(a.node()->poly, b.node()->poly, 1)); }
@@ -223,34 +224,34 @@ std::optional<Expr> Context::divide_exactly(Expr a, Expr b) {
 std::optional<bool> Context::equal(Expr a, Expr b) { return impl_->equal(a.node(), b.node()); }
 std::optional<bool> Context::less_equal(Expr a, Expr b) {
   const std::optional<bool> known = impl_->less_equal(a.node(), b.node());
-  return !known && any_turns_ && never_negative(sub(b, a)) ? true : known;
+  return !known && any_iterations_ && never_negative(sub(b, a)) ? true : known;
 }
 
 std::optional<bool> Context::less(Expr a, Expr b) {
   const std::optional<bool> reversed = impl_->less_equal(b.node(), a.node());
   if (reversed) return !*reversed;
-  if (any_turns_ && never_negative(sub(sub(b, a), constant(1)))) return true;
+  if (any_iterations_ && never_negative(sub(sub(b, a), constant(1)))) return true;
   return std::nullopt;
 }
 
-bool Context::has_turns(Expr e) const {
+bool Context::has_iterations(Expr e) const {
   const std::vector<Expr> all = symbols(e);
   return std::ranges::any_of(all, [&](Expr symbol) { return static_cast<bool>(info(symbol).below); });
 }
 
-// What falls with the number of a turn is least in the last one.
+// What falls with the number of an iteration is least in the last one.
 bool Context::never_negative(Expr e, int depth) {
   if (e.lower().value_or(-1) >= 0) return true;
   if (depth == 0 || kind(e) != Kind::Polynomial) return false;
-  for (Expr turn : symbols(e)) {
-    const Expr below = info(turn).below;
+  for (Expr iteration : symbols(e)) {
+    const Expr below = info(iteration).below;
     if (!below) continue;
     const std::vector<Term> parts = terms(e);
     const bool falls = std::ranges::all_of(parts, [&](const Term& t) {
-      if (t.atoms.size() == 1 && t.atoms[0] == turn) return t.coefficient < 0;
-      return std::ranges::none_of(t.atoms, [&](Expr atom) { return std::ranges::count(symbols(atom), turn) > 0; });
+      if (t.atoms.size() == 1 && t.atoms[0] == iteration) return t.coefficient < 0;
+      return std::ranges::none_of(t.atoms, [&](Expr atom) { return std::ranges::count(symbols(atom), iteration) > 0; });
     });
-    if (falls && never_negative(substitute(e, turn, sub(below, constant(1))), depth - 1)) return true;
+    if (falls && never_negative(substitute(e, iteration, sub(below, constant(1))), depth - 1)) return true;
   }
   return false;
 }
@@ -309,10 +310,6 @@ std::optional<int64_t> Context::evaluate(Expr e, const ValueOf& value_of) const 
 
 std::optional<int64_t> Context::sample(Expr e) const {
   return evaluate(e, [&](Expr symbol) { return info(symbol).sample; });
-}
-
-void Context::assume(Assumption a) {
-  if (std::ranges::find(assumptions_, a) == assumptions_.end()) assumptions_.push_back(a);
 }
 
 Expr Context::substitute(Expr e, Expr symbol, Expr by) {

@@ -54,10 +54,10 @@ struct SymbolInfo {
   std::optional<int64_t> upper = std::nullopt;
   std::optional<int64_t> sample = std::nullopt;  ///< the size in the captured sample, if known
   int64_t divisor = 1;                           ///< every value is a multiple of this
-  Expr below = {};                               ///< every value is less than this, if it is known: of turns of a loop
+  Expr below = {};  ///< every value is less than this, if it is known: of the iterations of a loop
 };
 
-/// What an export takes to hold of sizes because it cannot be decided: a == b, a % b == 0, or a <= b.
+/// What an export assumes of sizes because it cannot be decided: a == b, a % b == 0, or a <= b.
 struct Assumption {
   enum class Kind : uint8_t { Equal, Multiple, AtMost };
   Kind kind = Kind::Equal;
@@ -67,10 +67,16 @@ struct Assumption {
   std::string str() const;
 };
 
-/// Two sizes that must agree, and do so in the sample only.
-struct Conflict {
-  Expr a, b;
-  size_t at = 0;  ///< how many sizes of the same values agree before them
+/// Hears of decisions about sizes that hold at the sample's sizes, and are not known to hold at all others.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void assumed(const Assumption& assumption) = 0;
+  /// A 1 is broadcast to a size that is 1 in the sample: at other sizes, the 1 may have to be that size as well.
+  virtual void broadcast_one(Expr size) = 0;
+  /// A reshape keeps a boundary between dimensions in its place at the sample's sizes only. Of the elements in front of
+  /// the boundary, and then of those behind it: how many there are in the old and in the new shape.
+  virtual void moved_boundary(Expr before, Expr after) = 0;
 };
 
 /// Makes and owns expressions. Not thread safe, and neither are the functions on its expressions; one per export.
@@ -119,27 +125,41 @@ class Context {
   /// The expression with a symbol replaced, by what is within the symbol's facts. Throws ShapeMismatch when sizes no
   /// longer broadcast.
   Expr substitute(Expr e, Expr symbol, Expr by);
-  /// An expression of any context made anew in this one, with `replace` of each symbol in its place.
+  /// An expression of any context rebuilt in this one, with `replace` of each symbol in its place.
   Expr rebuild(Expr e, const std::function<Expr(Expr symbol)>& replace);
 
   /// Whether an expression has a symbol that is below another expression.
-  bool has_turns(Expr e) const;
+  bool has_iterations(Expr e) const;
 
-  /// Records what has to be taken for granted, once.
-  void assume(Assumption a);
-  const std::vector<Assumption>& assumptions() const { return assumptions_; }
-  /// What the last contradiction was about: what throws HardCodedSize sets it.
-  std::optional<Conflict> conflict;
-  /// Sizes of 1 in the sample that a 1 was broadcast to: at other sizes, the 1 may be meant to be the same size.
-  std::vector<Expr> stretched;
+  /// Symbols that are asked for from here on are those that were given out before, in the same order and with the same
+  /// facts, as far as there are any: expressions of one evaluation of a program can be compared with those of the next.
+  void restart();
+
+  /// Reports what has to be assumed.
+  void assume(const Assumption& a) const {
+    if (observer) observer->assumed(a);
+  }
+  Observer* observer = nullptr;  ///< may be nullptr
 
  private:
   bool never_negative(Expr e, int depth = 4);
 
-  bool any_turns_ = false;
+  bool any_iterations_ = false;
   struct Impl;
   std::unique_ptr<Impl> impl_;
-  std::vector<Assumption> assumptions_;
+};
+
+/// Has the observer of a context be another one for as long as it lives.
+class Observed {
+ public:
+  Observed(Context& sym, Observer* observer) : sym_(sym), outer_(std::exchange(sym.observer, observer)) {}
+  ~Observed() { sym_.observer = outer_; }
+  Observed(const Observed&) = delete;
+  Observed& operator=(const Observed&) = delete;
+
+ private:
+  Context& sym_;
+  Observer* outer_;
 };
 
 // ---- for those who turn an expression into something else (the ONNX builder) ----

@@ -72,7 +72,17 @@ Poly Store::constant_poly(int64_t v) { return v == 0 ? Poly{} : Poly{{v, one_}};
 
 const Node* Store::constant(int64_t v) { return intern(constant_poly(v)); }
 
-const Node* Store::symbol(SymbolInfo info) {
+const Node* Store::symbol(const SymbolInfo& info) {
+  Alike& alike = alike_[{info.name, info.lower, info.upper, info.sample, info.divisor, info.below.node()}];
+  if (alike.given == alike.symbols.size()) alike.symbols.push_back(new_symbol(info));
+  return alike.symbols[alike.given++];
+}
+
+void Store::restart() {
+  for (auto& [facts, alike] : alike_) alike.given = 0;
+}
+
+const Node* Store::new_symbol(SymbolInfo info) {
   if (info.divisor < 1)
     throw Error(Code::ShapeMismatch, fmt::format("the size '{}' cannot be a multiple of {}", info.name, info.divisor));
   const int64_t d = info.divisor;

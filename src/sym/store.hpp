@@ -9,9 +9,11 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -72,7 +74,9 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   const Node* constant(int64_t v);
-  const Node* symbol(SymbolInfo info);
+  const Node* symbol(const SymbolInfo& info);
+  /// See Context::restart.
+  void restart();
   const SymbolInfo& info(const Node* symbol) const { return infos_[symbol->symbol]; }
   /// The node of a polynomial; the constant, when only one value is possible.
   const Node* intern(const Poly& p);
@@ -127,6 +131,15 @@ class Store {
     bool operator()(const Poly& a, const Node* b) const { return a == b->poly; }
   };
 
+  /// The symbols of the same facts, in the order in which they were made, and how many of them are given out.
+  struct Alike {
+    std::vector<const Node*> symbols;
+    size_t given = 0;
+  };
+  using Facts = std::tuple<std::string, std::optional<int64_t>, std::optional<int64_t>, std::optional<int64_t>, int64_t,
+                           const Node*>;
+  const Node* new_symbol(SymbolInfo info);
+
   const Monomial* monomial(std::span<const Node* const> sorted_atoms);
   const Monomial* times(const Monomial* a, const Monomial* b);
   /// a / b, or null when b does not divide a.
@@ -153,6 +166,7 @@ class Store {
   std::deque<Monomial> monomials_;
   std::deque<SymbolInfo> infos_;
   std::unordered_set<std::string> names_;
+  std::map<Facts, Alike> alike_;
   std::unordered_set<const Monomial*, Hash, Equal> monomial_table_;
   std::unordered_set<const Node*, Hash, Equal> node_table_;
   std::unordered_map<OperationKey, const Node*, Hash> atoms_;  ///< applications, by their canonical operands

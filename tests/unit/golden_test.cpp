@@ -31,13 +31,14 @@ Exported exported(const std::string& parameters, const std::string& body, std::v
   sym::Context sym;
   onnx::Graph graph;
   onnx::Builder builder(graph, sym, opset);
-  std::vector<eval::Value> arguments = driver::make_inputs(program, options, builder).arguments;
+  std::vector<eval::Value> arguments =
+      driver::make_inputs(program, driver::find_inputs(program, options), builder).arguments;
   driver::Rules rules(options, program);
-  eval::Evaluator evaluator(program, rules.registry(), builder);
-  eval::Value result = evaluator.run(std::move(arguments));
-  Exported out{"", evaluator.diagnostics};
+  Journal journal;
+  eval::Result result = eval::run(program, rules.registry(), builder, std::move(arguments), {}, journal, nullptr);
+  Exported out{"", result.diagnostics};
   if (!out.diagnostics.empty()) return out;
-  std::vector<std::pair<std::string, onnx::Value*>> outputs{{"y", result.tensor()->read(builder)}};
+  std::vector<std::pair<std::string, onnx::Value*>> outputs{{"y", result.value.tensor()->read(builder)}};
   builder.finish(outputs);
   out.graph = onnx::print(graph);
   return out;
@@ -207,7 +208,7 @@ TEST_CASE("what does not depend on a loop is in front of it, and sizes that grow
         "/Shape_output_0 : int64[1] = Shape(x)\n"
         "/Squeeze_output_0 : int64[] = Squeeze(/Shape_output_0, 1d{0})\n"
         "y : float32[n*n + n] = Loop<body={\n"
-        "input /Loop_turn : int64[]\n"
+        "input /Loop_iteration : int64[]\n"
         "input /Loop_condition : bool[]\n"
         "input /Loop_y : float32[n*i + n]\n"
         "/Concat_output_0 : float32[n*i + 2*n] = Concat<axis=0>(/Loop_y, /Exp_output_0)\n"

@@ -1,4 +1,4 @@
-#include "driver/captures.hpp"
+#include "provenance/compare.hpp"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "onnx/graph.hpp"
-
-namespace lithify::driver {
+namespace lithify::provenance {
 namespace {
 
 using program::Data;
@@ -115,19 +113,19 @@ class Comparison {
  public:
   Comparison(const program::Program& a, const program::Program& b) : a_(a), b_(b) {}
 
-  std::map<eval::Literal, std::pair<int64_t, int64_t>> run() {
+  std::map<Literal, std::pair<int64_t, int64_t>> run() {
     objects(*a_.root, *b_.root);
     return std::move(differing_);
   }
 
  private:
-  [[noreturn]] void part(const std::string& what) const {
-    throw Error({Code::TracesDiverge, Severity::Error, fmt::format("the captures part here: {}", what), a_.locate(pos_),
-                 "control flow in Python that depends on sizes is not in a traced file; script that part of the model",
-                 ""});
+  [[noreturn]] void diverge(const std::string& what) const {
+    throw Error(
+        {Code::TracesDiverge, Severity::Error, fmt::format("the traces diverge here: {}", what), a_.locate(pos_),
+         "control flow in Python that depends on sizes is not in a traced file; script that part of the model", ""});
   }
   void require(bool same, const std::string& what) const {
-    if (!same) part(what);
+    if (!same) diverge(what);
   }
 
   void objects(const program::Object& a, const program::Object& b) {
@@ -230,11 +228,11 @@ class Comparison {
     require(t.dtype == u.dtype && t.sizes.size() == u.sizes.size(), "a constant tensor has another type");
     if (t.sizes == u.sizes && t.dense_bytes() == u.dense_bytes()) return;
     require(is_integer(t.dtype), "a constant tensor has other values");
-    const std::vector<int64_t> left = onnx::Tensor(t).integers(), right = onnx::Tensor(u).integers();
-    const auto p = eval::as_progression(t.sizes, left), q = eval::as_progression(u.sizes, right);
-    const auto fixed = [](const eval::Progression& c) { return c.ends_at_last() ? c.last() : c.start; };
+    const std::vector<int64_t> left = integers_of(t), right = integers_of(u);
+    const auto p = as_progression(t.sizes, left), q = as_progression(u.sizes, right);
+    const auto fixed = [](const Progression& c) { return c.ends_at_last() ? c.last() : c.start; };
     if (p && q && fixed(*p) == fixed(*q) && p->step == q->step && p->axis == q->axis) {
-      differing_[{&a, eval::Literal::length}] = {p->length, q->length};
+      differing_[{&a, Literal::length}] = {p->length, q->length};
       return;
     }
     require(t.sizes == u.sizes, "a constant tensor has other sizes");
@@ -254,17 +252,17 @@ class Comparison {
   const program::Program &a_, &b_;
   std::set<const void*> seen_;
   program::Pos pos_;
-  std::map<eval::Literal, std::pair<int64_t, int64_t>> differing_;
+  std::map<Literal, std::pair<int64_t, int64_t>> differing_;
 };
 
 }  // namespace
 
-std::map<eval::Literal, std::vector<int64_t>> differing_numbers(std::span<const program::Program* const> captures) {
-  std::map<eval::Literal, std::vector<int64_t>> out;
-  for (size_t k = 1; k < captures.size(); ++k)
-    for (auto& [literal, values] : Comparison(*captures[0], *captures[k]).run())
-      out.try_emplace(literal, captures.size(), values.first).first->second[k] = values.second;
+std::map<Literal, std::vector<int64_t>> differing_numbers(std::span<const program::Program* const> traces) {
+  std::map<Literal, std::vector<int64_t>> out;
+  for (size_t k = 1; k < traces.size(); ++k)
+    for (auto& [literal, values] : Comparison(*traces[0], *traces[k]).run())
+      out.try_emplace(literal, traces.size(), values.first).first->second[k] = values.second;
   return out;
 }
 
-}  // namespace lithify::driver
+}  // namespace lithify::provenance

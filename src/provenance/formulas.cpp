@@ -1,21 +1,21 @@
-#include "driver/explain.hpp"
+#include "provenance/formulas.hpp"
 
 #include <algorithm>
 
-namespace lithify::driver {
+namespace lithify::provenance {
 namespace {
 
 constexpr int max_cost = 6;
 constexpr size_t max_explanations = 12;
 constexpr int64_t largest_patch = 32;    // sides of windows and strides that images are divided by
-constexpr int64_t largest_offset = 8;    // of one capture
-constexpr int64_t largest_divisor = 64;  // of several captures
+constexpr int64_t largest_offset = 8;    // of one trace
+constexpr int64_t largest_divisor = 64;  // of several traces
 
 std::optional<int64_t> value_in(const sym::Context& sym, std::span<const Dimension> dimensions, sym::Expr e,
-                                size_t capture) {
+                                size_t trace) {
   return sym.evaluate(e, [&](sym::Expr symbol) -> std::optional<int64_t> {
     for (const Dimension& d : dimensions)
-      if (d.symbol == symbol) return d.sizes[capture];
+      if (d.symbol == symbol) return d.sizes[trace];
     return std::nullopt;
   });
 }
@@ -100,7 +100,7 @@ class Explainer {
       add(sym_.ceil_div(e, divisor));
       if (std::optional<int64_t> q = at(quotient, 0)) add(sym_.add(quotient, sym_.constant(value - *q)));
     }
-    // A straight line through the first captures in which the sizes differ.
+    // A straight line through the first traces in which the sizes differ.
     for (size_t k = 1; k < sizes.size(); ++k) {
       if (sizes[k] == size) continue;
       if ((values_[k] - value) % (sizes[k] - size) == 0) {
@@ -115,7 +115,7 @@ class Explainer {
     return std::ranges::any_of(dimensions_, [&](const Dimension& d) { return d.sizes[0] == divisor; });
   }
 
-  std::optional<int64_t> at(sym::Expr e, size_t capture) const { return value_in(sym_, dimensions_, e, capture); }
+  std::optional<int64_t> at(sym::Expr e, size_t trace) const { return value_in(sym_, dimensions_, e, trace); }
 
   void add(sym::Expr e) {
     if (e.is_constant()) return;
@@ -175,4 +175,4 @@ std::vector<Explanation> explain(sym::Context& sym, std::span<const Dimension> d
   return Explainer(sym, dimensions, values).all(sizes);
 }
 
-}  // namespace lithify::driver
+}  // namespace lithify::provenance

@@ -1,9 +1,9 @@
-#include "eval/origin.hpp"
+#include "provenance/origin.hpp"
 
 #include <algorithm>
 #include <unordered_set>
 
-namespace lithify::eval {
+namespace lithify::provenance {
 
 std::optional<Progression> as_progression(const std::vector<int64_t>& sizes, const std::vector<int64_t>& elements) {
   if (!sizes.empty() && elements.size() == 1 && elements[0] == 0) return Progression{0, 1, 1, sizes.size() - 1};
@@ -56,4 +56,4 @@ std::vector<Origins::Found> Origins::numbers(Origin origin, size_t most) const {
   return out;
 }
 
-}  // namespace lithify::eval
+}  // namespace lithify::provenance

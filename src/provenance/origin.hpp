@@ -1,7 +1,7 @@
 // Where the values of a program come from: the numbers written in it that each one was computed from.
 //
 // Tracing writes sizes of the sample into the program. Where such a number contradicts a dynamic dimension, the numbers
-// that lead there are the ones to doubt, the nearest first.
+// that lead there are the ones to suspect, the nearest first.
 #pragma once
 
 #include <compare>
@@ -12,7 +12,7 @@
 
 #include "program/program.hpp"
 
-namespace lithify::eval {
+namespace lithify::provenance {
 
 /// A whole number of the program: an integer in its text, an element of an integer constant that the text names, or the
 /// length of such a constant that counts up or down in equal steps. What cannot stand for a formula, and may come from
@@ -72,4 +72,4 @@ class Origins {
   std::vector<Node> nodes_ = std::vector<Node>(1);
 };
 
-}  // namespace lithify::eval
+}  // namespace lithify::provenance

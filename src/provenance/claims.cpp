@@ -1,11 +1,13 @@
-#include "driver/proof.hpp"
+#include "provenance/claims.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
-namespace lithify::driver {
+#include "base/diagnostic.hpp"
+
+namespace lithify::provenance {
 namespace {
 
 using Symbols = std::vector<sym::Expr>;
@@ -71,44 +73,43 @@ std::vector<int64_t> least_divisors(sym::Context& sym, const sym::Assumption& as
 
 }  // namespace
 
-std::vector<DimensionClaim> prove(Evaluated& evaluated) {
-  std::map<std::string, DimensionClaim> proofs;
+std::vector<Claim> claims(sym::Context& sym, const std::map<std::string, sym::Expr>& dimensions,
+                          const std::vector<sym::Assumption>& assumptions,
+                          const std::vector<std::string>& preconditions) {
+  std::map<std::string, Claim> all;
   std::map<std::string, int64_t> divisors;
-  for (auto& [name, symbol] : evaluated.dimensions) {
-    proofs[name].name = name;
-    for (const std::string& said : evaluated.preconditions)
-      if (said.starts_with(name + " ")) proofs[name].constraints.push_back(said);
+  for (auto& [name, symbol] : dimensions) {
+    all[name].dimension = name;
+    for (const std::string& required : preconditions)
+      if (required.starts_with(name + " ")) all[name].constraints.push_back(required);
   }
   auto constrain = [&](sym::Expr symbol, const std::string& formula) {
-    auto found = proofs.find(evaluated.sym.info(symbol).name);
-    if (found == proofs.end()) return;
-    std::vector<std::string>& all = found->second.constraints;
-    if (std::find(all.begin(), all.end(), formula) == all.end()) all.push_back(formula);
+    const auto found = all.find(sym.info(symbol).name);
+    if (found == all.end()) return;
+    std::vector<std::string>& known = found->second.constraints;
+    if (std::ranges::find(known, formula) == known.end()) known.push_back(formula);
   };
-  const std::vector<sym::Assumption> assumptions = evaluated.sym.assumptions();
   for (const sym::Assumption& assumed : assumptions) {
     Symbols symbols = sym::symbols(assumed.a);
     for (sym::Expr s : sym::symbols(assumed.b))
-      if (std::find(symbols.begin(), symbols.end(), s) == symbols.end()) symbols.push_back(s);
-    const std::vector<int64_t> least = least_divisors(evaluated.sym, assumed, symbols);
+      if (std::ranges::find(symbols, s) == symbols.end()) symbols.push_back(s);
+    const std::vector<int64_t> least = least_divisors(sym, assumed, symbols);
     for (size_t i = 0; i < symbols.size(); ++i) {
       if (least.empty()) {
         constrain(symbols[i], assumed.str());
       } else {
-        int64_t& all = divisors.try_emplace(evaluated.sym.info(symbols[i]).name, 1).first->second;
-        all = std::lcm(all, least[i]);
+        int64_t& divisor = divisors.try_emplace(sym.info(symbols[i]).name, 1).first->second;
+        divisor = std::lcm(divisor, least[i]);
       }
     }
   }
-  std::vector<DimensionClaim> out;
-  for (auto& [name, proof] : proofs) {
-    if (auto found = divisors.find(name); found != divisors.end() && found->second > 1)
-      proof.constraints.insert(proof.constraints.begin(), fmt::format("{} % {} == 0", name, found->second));
-    proof.repairs = evaluated.repaired[name];
-    proof.unverified = evaluated.unverified[name];
-    out.push_back(std::move(proof));
+  std::vector<Claim> out;
+  for (auto& [name, claim] : all) {
+    if (const auto found = divisors.find(name); found != divisors.end() && found->second > 1)
+      claim.constraints.insert(claim.constraints.begin(), fmt::format("{} % {} == 0", name, found->second));
+    out.push_back(std::move(claim));
   }
   return out;
 }
 
-}  // namespace lithify::driver
+}  // namespace lithify::provenance

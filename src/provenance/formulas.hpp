@@ -7,9 +7,9 @@
 
 #include "sym/expr.hpp"
 
-namespace lithify::driver {
+namespace lithify::provenance {
 
-/// A dimension that was declared dynamic, with its size in each capture.
+/// A dimension that was declared dynamic, with its size in each trace.
 struct Dimension {
   sym::Expr symbol;
   std::vector<int64_t> sizes;
@@ -27,14 +27,14 @@ int cost_of(sym::Expr formula);
 /// What its dimensions of size 1 add to the cost of a formula: nothing in its value shows that they are in it.
 int cost_of_unseen(std::span<const Dimension> dimensions, sym::Expr formula);
 
-/// Whether a formula has these values in the captures.
+/// Whether a formula has these values in the traces.
 bool explains(const sym::Context& sym, std::span<const Dimension> dimensions, sym::Expr formula,
               std::span<const int64_t> values);
 
-/// The formulas that have these values in the captures, the simplest first: sums, products and floor divisions of
-/// dimensions and numbers. Of one capture, only those with few and small numbers. `sizes` are formulas that tensors of
+/// The formulas that have these values in the traces, the simplest first: sums, products and floor divisions of
+/// dimensions and numbers. Of one trace, only those with few and small numbers. `sizes` are formulas that tensors of
 /// the program have as sizes: their products too.
 std::vector<Explanation> explain(sym::Context& sym, std::span<const Dimension> dimensions,
                                  std::span<const int64_t> values, std::span<const sym::Expr> sizes = {});
 
-}  // namespace lithify::driver
+}  // namespace lithify::provenance

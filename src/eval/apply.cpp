@@ -1,0 +1,292 @@
+// Operators: which rule applies to the arguments of a call, and what is reported when none does.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "eval/carry.hpp"
+#include "eval/evaluator.hpp"
+
+namespace lithify::eval {
+
+/// "aten::add.Tensor" is the base "aten::add" with the overload "Tensor".
+struct Evaluator::OperatorName {
+  std::string_view base, overload;
+  bool has_overload = false;
+
+  explicit OperatorName(std::string_view name) {
+    const size_t dot = name.find('.', name.find("::"));
+    base = name.substr(0, dot);
+    has_overload = dot != std::string_view::npos;
+    if (has_overload) overload = name.substr(dot + 1);
+    if (overload == "default") overload = "";
+  }
+};
+
+/// A rule, and the arguments of a call in the order of its schema.
+struct Evaluator::Match {
+  const Rule* rule = nullptr;
+  std::vector<Value> arguments;
+  bool quantized = false;  ///< an operand is
+};
+
+namespace {
+
+constexpr size_t max_items = 1 << 20;  // of a list
+
+bool has_poison(const Value& v, int depth = 0) {
+  if (v.is_poison()) return true;
+  if (depth > 4) return false;
+  if ((!v.is_list() && !v.is<Tuple>()) || v.is_open_list()) return false;
+  const std::vector<Value>& items = v.items();
+  return std::any_of(items.begin(), items.end(), [&](const Value& i) { return has_poison(i, depth + 1); });
+}
+
+bool any_argument(const Arguments& arguments, const auto& is_such) {
+  return std::ranges::any_of(arguments.positional, is_such) ||
+         std::ranges::any_of(arguments.keywords, [&](auto& keyword) { return is_such(keyword.second); });
+}
+
+// A program that doubles a string or list in a loop must not use up the memory.
+void check_length(const Value& v) {
+  auto* text = v.get_if<std::string>();
+  auto* list = v.get_if<std::shared_ptr<List>>();
+  if ((text && text->size() > max_text) || (list && (*list)->items.size() > max_items))
+    throw Error(Code::LimitExceeded, fmt::format("a {} grows too long at export", v.kind_name()));
+}
+
+// Codes of problems with one operator, after which evaluation can go on with the next.
+bool is_local(Code code) {
+  switch (code) {
+    case Code::UnsupportedOperator:
+    case Code::UnsupportedOverload:
+    case Code::UnsupportedArgument:
+    case Code::NeedsOpset:
+    case Code::UnsupportedMutation:
+    case Code::UnsupportedType:
+    case Code::ShapeMismatch:
+    case Code::HardCodedSize:
+    case Code::TypeMismatch:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string describe(const Value& v) {
+  if (v.is_tensor()) return fmt::format("{}{}", name_of(v.tensor()->dtype()), onnx::print_shape(v.tensor()->shape()));
+  if (auto* q = v.get_if<Quantized>())
+    return fmt::format("{}{}", name_of(q->dtype()), onnx::print_shape(q->integers->shape()));
+  return v.kind_name();
+}
+
+bool is_complex_number(const Value& v) {
+  return v.is<std::complex<double>>() || (v.is_tensor() && is_complex(v.tensor()->dtype()));
+}
+
+bool is_quantized(const Value& v) { return v.is_quantized(); }
+
+// Whether one of the tensors and numbers that an operator computes with is of a kind.
+bool has_operand(const Schema& schema, const std::vector<Value>& arguments, bool (*is_such)(const Value&)) {
+  using K = SchemaArgument::Kind;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Value& v = arguments[i];
+    if (schema.arguments[i].kind != K::Tensor && schema.arguments[i].kind != K::Scalar) continue;
+    if (is_such(v)) return true;
+    if (!v.is_list() && !v.is<Tuple>()) continue;
+    if (std::any_of(v.items().begin(), v.items().end(), is_such)) return true;
+  }
+  return false;
+}
+
+// Whether an operator, one that has a form for numbers, is applied to numbers alone: the result is one too.
+bool on_numbers(const std::vector<Rule>& rules, const std::vector<Value>& operands) {
+  return std::all_of(operands.begin(), operands.end(), [](const Value& v) { return v.is_number(); }) &&
+         std::any_of(rules.begin(), rules.end(), [](const Rule& r) { return r.schema.overload == "number"; });
+}
+
+const Maybe* optional_among(const Arguments& arguments) {
+  for (const Value& v : arguments.positional)
+    if (auto* m = v.get_if<Maybe>()) return m;
+  for (auto& [name, v] : arguments.keywords)
+    if (auto* m = v.get_if<Maybe>()) return m;
+  return nullptr;
+}
+
+/// What can be done with a value that may be None: ask whether it is, and take it not to be.
+Value apply_to_optional(onnx::Builder& b, std::string_view name, const Maybe& maybe,
+                        const std::vector<Value>& positional) {
+  if (name == "aten::_unwrap_optional" || name == "prim::unchecked_unwrap_optional") return *maybe.value;
+  const bool compares = name == "aten::__is__" || name == "aten::__isnot__";
+  if (compares && positional.size() == 2 && positional[1].is_none()) {
+    onnx::Value* there = as_condition(b, *maybe.present);
+    Value answer = name == "aten::__isnot__" ? there : b.op("Not", {there});
+    answer.tensor()->is_number = true;
+    return answer;
+  }
+  throw Error(Code::UnsupportedControlFlow,
+              fmt::format("{} is given a {} that is None on another path, and which one is known only at run time",
+                          name, maybe.value->kind_name()),
+              "compare the argument with None first, and call it in a branch");
+}
+
+/// Whether an element of a list is changed, and the run decides which one.
+bool changes_element_at_run_time(std::string_view name, const std::vector<Value>& positional) {
+  return (name == "aten::_set_item" || name == "aten::pop" || name == "aten::insert" || name == "aten::Delete") &&
+         positional.size() > 1 && positional[0].is_list() && positional[1].is_int() &&
+         !positional[1].integer().is_constant();
+}
+
+bool is_in_place(std::string_view name) {
+  const std::string_view base = name.substr(0, name.find('.'));
+  return base.ends_with('_') && !base.ends_with("__");
+}
+
+/// Why rules whose schemas take the arguments do not apply.
+struct Refusals {
+  int needed_opset = 0;
+  bool complex = false, quantized = false;
+};
+
+/// Whether a rule takes operands of these kinds, in this opset; else the reason is in `refusals`.
+bool takes(const Rule& rule, const std::vector<Value>& arguments, bool quantized, int opset, Refusals& refusals) {
+  if (has_operand(rule.schema, arguments, is_complex_number) ? rule.complex == Rule::Complex::No
+                                                             : rule.complex == Rule::Complex::Only) {
+    refusals.complex = refusals.complex || rule.complex == Rule::Complex::No;
+    return false;
+  }
+  if (quantized ? rule.quantized == Rule::Quantized::No : rule.quantized == Rule::Quantized::Only) {
+    refusals.quantized = refusals.quantized || quantized;
+    return false;
+  }
+  if (rule.since > opset) {
+    refusals.needed_opset = refusals.needed_opset ? std::min(refusals.needed_opset, rule.since) : rule.since;
+    return false;
+  }
+  return true;
+}
+
+Error about(std::string_view base, Code code, std::string message, std::string hint) {
+  return Error({code, Severity::Error, std::move(message), {}, std::move(hint), std::string(base)});
+}
+
+Error no_rule(std::string_view base) {
+  return about(base, Code::UnsupportedOperator, fmt::format("the operator {} is not supported", base),
+               base.starts_with("python::")
+                   ? "save the program after run_decompositions(), which leaves operators alone"
+                   : "see `lithify ops` for what is supported; --custom-ops FILE says what another operator becomes");
+}
+
+Error no_match(std::string_view base, const Refusals& refusals, const Arguments& arguments) {
+  if (refusals.needed_opset)
+    return about(base, Code::NeedsOpset, fmt::format("{} needs opset {}", base, refusals.needed_opset),
+                 fmt::format("export with --opset {} or higher", refusals.needed_opset));
+  if (refusals.complex)
+    return about(base, Code::UnsupportedArgument, fmt::format("{} of complex numbers is not supported", base),
+                 "compute with the real and imaginary parts (torch.view_as_real)");
+  if (refusals.quantized)
+    return about(base, Code::UnsupportedArgument, fmt::format("{} of quantized tensors is not supported", base),
+                 "call dequantize() on them before");
+  std::string given;
+  for (const Value& v : arguments.positional) given += (given.empty() ? "" : ", ") + describe(v);
+  for (auto& [name, v] : arguments.keywords)
+    given += fmt::format("{}{}={}", given.empty() ? "" : ", ", name, describe(v));
+  return about(base, Code::UnsupportedOverload, fmt::format("{} is not supported with the arguments ({})", base, given),
+               "");
+}
+
+}  // namespace
+
+Value Evaluator::call_operator(const program::Expr& e, Frame& frame) {
+  Arguments given = arguments(e, 0, frame);
+  if (autocast_) cast_operands(e, given);
+  if (e.name == "prim::fork" || e.name == "prim::awaitable")
+    if (auto* f = given.positional.empty() ? nullptr : given.positional[0].get_if<Function>(); f && f->closure)
+      return call_closure(*f);
+  unpacked_ = unpacking_.value == &e ? unpacking_.names : 0;
+  pos_ = e.pos;
+  builder_.origin = as_node_origin(e.pos);
+  operators_.edit(e.name, [](OperatorUse& use) { ++use.count; });
+  if (is_in_place(e.name) && !given.positional.empty() && given.positional[0].is_tensor())
+    written_at_.push_back({given.positional[0].tensor(), e.pos});
+  reporter_.begin(e, given);
+  try {
+    Value result = apply(e.name, std::move(given), /*report=*/true);
+    reporter_.end(result);
+    return result;
+  } catch (const sym::Contradiction& contradiction) {
+    reporter_.fail(contradiction);
+    return failed(e, contradiction);
+  } catch (const Error& error) {
+    return failed(e, error);
+  }
+}
+
+/// Reports a problem with one operator, so that evaluation can go on.
+Value Evaluator::failed(const program::Expr& e, const Error& error) {
+  Diagnostic d = error.first();
+  if (!is_local(d.code)) throw;
+  operators_.edit(e.name, [](OperatorUse& use) { use.supported = false; });
+  if (d.subject.empty()) d.subject = e.name;
+  if (!d.place.known()) d.place = program_.locate(e.pos);
+  report(std::move(d));
+  if (options_.stop_early) throw Stop{};
+  return Poison{};
+}
+
+Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
+                       std::vector<std::pair<std::string, Value>> keywords) {
+  return apply(name, {std::move(positional), std::move(keywords)}, /*report=*/false);
+}
+
+Value Evaluator::apply(std::string_view name, Arguments arguments, bool report) {
+  const OperatorName op(name);
+  const std::vector<Rule>& rules = rules_.overloads(op.base);
+  if (rules.empty()) throw no_rule(op.base);
+  if (std::optional<Value> result = apply_without_rule(op, arguments)) return *std::move(result);
+  Match found = match(op, rules, arguments);
+  if (report) reporter_.uses(*found.rule, found.arguments);
+  const bool is_number = arguments.keywords.empty() && on_numbers(rules, arguments.positional);
+  Value result = invoke(std::move(found));
+  check_length(result);
+  if (!arguments.positional.empty()) check_length(arguments.positional[0]);
+  if (result.is_tensor() && is_number) result.tensor()->is_number = true;
+  return result;
+}
+
+/// What becomes of arguments that no rule sees: values that may be None, lists of unknown length, and Poison.
+std::optional<Value> Evaluator::apply_without_rule(const OperatorName& op, const Arguments& arguments) {
+  if (const Maybe* maybe = optional_among(arguments))
+    return apply_to_optional(builder_, op.base, *maybe, arguments.positional);
+  if (std::ranges::any_of(arguments.positional, &Value::is_open_list) ||
+      changes_element_at_run_time(op.base, arguments.positional))
+    return apply_to_open(op.base, arguments);
+  if (any_argument(arguments, [](const Value& v) { return has_poison(v); })) return Poison{};
+  return std::nullopt;
+}
+
+/// The first rule that takes the arguments, as they are or else converted; of another overload when the one that is
+/// named takes none.
+Evaluator::Match Evaluator::match(const OperatorName& op, const std::vector<Rule>& rules, const Arguments& arguments) {
+  Refusals refusals;
+  for (bool convert : {false, true})
+    for (const Rule& rule : rules) {
+      if (op.has_overload && rule.schema.overload != op.overload) continue;
+      std::optional<std::vector<Value>> bound =
+          bind_arguments(builder_.sym, rule.schema, arguments.positional, arguments.keywords, convert);
+      if (!bound) continue;
+      const bool quantized = has_operand(rule.schema, *bound, is_quantized);
+      if (takes(rule, *bound, quantized, builder_.opset(), refusals)) return {&rule, std::move(*bound), quantized};
+    }
+  const bool refused = refusals.needed_opset || refusals.complex || refusals.quantized;
+  if (op.has_overload && !refused) return match(OperatorName(op.base), rules, arguments);
+  throw no_match(op.base, refusals, arguments);
+}
+
+Value Evaluator::invoke(Match match) {
+  if (match.quantized && match.rule->quantized != Rule::Quantized::Only)
+    return run_on_quantized(*match.rule, std::move(match.arguments));
+  Call call(*this, builder_, match.rule->schema, std::move(match.arguments));
+  return match.rule->run(call);
+}
+
+}  // namespace lithify::eval

@@ -1,0 +1,211 @@
+// The value of an expression of the program.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "eval/evaluator.hpp"
+
+namespace lithify::eval {
+
+using program::Expr;
+using program::Type;
+
+namespace {
+
+const Value& usable(const Value& v) {
+  if (auto* undecided = v.get_if<Undecided>()) throw Error(Code::UnsupportedControlFlow, undecided->why);
+  return v;
+}
+
+}  // namespace
+
+Value Evaluator::evaluate(const Expr& e, Frame& frame) {
+  using K = Expr::Kind;
+  switch (e.kind) {
+    case K::Name: {
+      auto found = frame.locals.find(e.name);
+      if (found == frame.locals.end())
+        throw Error(Code::BadProgram, fmt::format("the name {} is read before it is assigned", e.name));
+      return usable(found->second);
+    }
+    case K::Int:
+      return reporter_.number(e);
+    case K::Float:
+      return reporter_.real_number(e);
+    case K::Complex:
+      return std::complex<double>(e.real, e.imag);
+    case K::Bool:
+      return e.integer != 0;
+    case K::None:
+      return None{};
+    case K::String:
+      return e.name;
+    case K::Constant:
+      return reporter_.constant(e, constant(e.integer));
+    case K::List:
+    case K::Tuple: {
+      std::vector<Value> items;
+      items.reserve(e.items.size());
+      for (const Expr& i : e.items) items.push_back(evaluate(i, frame));
+      return e.kind == K::List ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+    }
+    case K::Dict: {
+      auto dict = std::make_shared<Dict>();
+      for (size_t i = 0; i + 1 < e.items.size(); i += 2) {
+        Value key = evaluate(e.items[i], frame);
+        dict->set(std::move(key), evaluate(e.items[i + 1], frame));
+      }
+      return dict;
+    }
+    case K::Attribute:
+      return attribute(evaluate(e.items[0], frame), e.name);
+    case K::Subscript: {
+      Value container = evaluate(e.items[0], frame);
+      return subscript(container, evaluate(e.items[1], frame));
+    }
+    case K::Slice: {
+      Value all = evaluate(e.items[0], frame);
+      if (all.is_poison()) return all;
+      const std::vector<Value>& items = all.items();
+      int64_t n = static_cast<int64_t>(items.size());
+      int64_t begin = std::clamp<int64_t>(e.integer < 0 ? e.integer + n : e.integer, 0, n);
+      int64_t end = std::clamp<int64_t>(e.integer2 < 0 ? e.integer2 + n : e.integer2, begin, n);
+      return Value::tuple({items.begin() + begin, items.begin() + end});
+    }
+    case K::Operator:
+      return call_operator(e, frame);
+    case K::Call:
+      return call_named(e, frame);
+    case K::Method:
+      return call_method(evaluate(e.items[0], frame), e, frame);
+    case K::Annotate:
+      return evaluate_annotation(e.type, evaluate(e.items[0], frame));
+    case K::UncheckedCast: {
+      Value v = evaluate(e.items[0], frame);
+      const Maybe* maybe = v.get_if<Maybe>();
+      if (!maybe || e.type.name == "Optional") return v;
+      return e.type.name == "NoneType" || e.type.name == "None" ? Value(None{}) : usable(*maybe->value);
+    }
+    case K::Uninitialized:
+      return Uninitialized{};
+    case K::IsInstance:
+      return is_instance(evaluate(e.items[0], frame), e.type);
+    case K::New: {
+      auto object = std::make_shared<Object>();
+      object->class_name = e.name;
+      object->type = program_.find_class(e.name);
+      if (!object->type) throw Error(Code::BadProgram, fmt::format("the class {} is not in the file", e.name));
+      return object;
+    }
+    case K::Path: {
+      if (const program::Function* f = program_.find_function(e.name)) return Function{f, nullptr};
+      size_t dot = e.name.rfind('.');
+      const program::Class* c = program_.find_class(e.name.substr(0, dot));
+      for (size_t i = 0; c && i < c->constants.size(); ++i)
+        if (c->constants[i].first == e.name.substr(dot + 1))
+          return Enum{c, c->constants[i].first, std::make_shared<Value>(evaluate(c->constants[i].second, frame))};
+      throw Error(Code::BadProgram, fmt::format("{} is not in the file", e.name));
+    }
+  }
+  return None{};
+}
+
+// annotate(T, x): numbers are written in other forms than their type in a few places, which T settles.
+Value Evaluator::evaluate_annotation(const Type& type, Value v) {
+  if (v.is_tensor()) {
+    if (type.name == "int") return apply("aten::IntImplicit", {v});
+    if (type.name == "float") return apply("aten::FloatImplicit", {v});
+    if (type.name == "number") return apply("aten::ScalarImplicit", {v});
+  }
+  if (type.name == "float" && v.is_int() && v.integer().is_constant())
+    return static_cast<double>(*v.integer().constant());
+  if (type.name == "Optional" && !type.args.empty() && !v.is_none())
+    return evaluate_annotation(type.args[0], std::move(v));
+  if (type.name == "List" && !type.args.empty() && v.is_list())
+    for (Value& item : v.list_items()) item = evaluate_annotation(type.args[0], std::move(item));
+  return v;
+}
+
+Value Evaluator::attribute(const Value& object, const std::string& name) {
+  if (object.is_poison()) return object;
+  if (auto* o = object.get_if<std::shared_ptr<Object>>()) {
+    if (Value* v = (*o)->attribute(name)) {
+      // Weights and modules are read all the time, and looked at by themselves.
+      const bool weight = (v->is_tensor() && !v->tensor()->is_number) || v->is_quantized();
+      if (!weight && !v->is<std::shared_ptr<Object>>())
+        if (const AttributeKey key(o->get(), name); !set_at_.all().contains(key)) read_first_.insert(key);
+      return usable(*v);
+    }
+    if ((*o)->type)
+      for (auto& [constant, expr] : (*o)->type->constants)
+        if (constant == name) {
+          Frame frame;
+          return evaluate(expr, frame);
+        }
+    throw Error(Code::BadProgram, fmt::format("{} has no attribute {}", (*o)->class_name, name));
+  }
+  if (auto* e = object.get_if<Enum>()) return name == "name" ? Value(e->name) : *e->value;
+  if (auto* t = object.get_if<Tuple>(); t && t->named) {
+    const auto& fields = t->named->attributes;
+    for (size_t i = 0; i < fields.size() && i < t->items->size(); ++i)
+      if (fields[i].first == name) return (*t->items)[i];
+  }
+  throw Error(Code::BadProgram, fmt::format("a {} has no attribute {}", object.kind_name(), name));
+}
+
+Value Evaluator::subscript(const Value& container, const Value& index) {
+  if (container.is_poison() || index.is_poison()) return Poison{};
+  if (auto* d = container.get_if<std::shared_ptr<Dict>>()) {
+    if (const Value* v = (*d)->find(index)) return usable(*v);
+    throw Error(Code::ProgramRaises, "the program reads a key that its dict does not have");
+  }
+  if (container.is_list() || container.is<Tuple>()) {
+    if (!index.is_int()) throw Error(Code::BadProgram, fmt::format("a list is indexed by a {}", index.kind_name()));
+    if (container.is_open_list()) return apply("aten::__getitem__", {container, index});
+    std::optional<int64_t> i = index.integer().constant();
+    if (!i && container.is_list()) return apply_to_open("aten::__getitem__", {{container, index}});
+    if (!i) throw Error(Code::UnsupportedControlFlow, "a list is indexed by a number known only at run time");
+    const std::vector<Value>& items = container.items();
+    int64_t n = static_cast<int64_t>(items.size()), at = *i < 0 ? *i + n : *i;
+    if (at < 0 || at >= n) throw Error(Code::ProgramRaises, fmt::format("index {} of a list of {} elements", *i, n));
+    return usable(items[static_cast<size_t>(at)]);
+  }
+  return apply("aten::__getitem__", {container, index});
+}
+
+bool Evaluator::is_instance(const Value& v, const Type& type) {
+  const std::string& t = type.name;
+  if (v.is<Maybe>())
+    throw Error(Code::UnsupportedControlFlow, "isinstance of a value that is None on one path of the run",
+                "compare it with None instead");
+  if (t == "Tuple" && !type.args.empty() && !v.is<Tuple>()) {
+    // Several alternatives.
+    return std::any_of(type.args.begin(), type.args.end(), [&](const Type& a) { return is_instance(v, a); });
+  }
+  if (t == "Union" || t == "Optional") {
+    if (t == "Optional" && v.is_none()) return true;
+    return std::any_of(type.args.begin(), type.args.end(), [&](const Type& a) { return is_instance(v, a); });
+  }
+  if (t == "Any") return true;
+  if (t == "Tensor") return (v.is_tensor() && !v.tensor()->is_number) || v.is_quantized();
+  if (t == "int") return v.is_int();
+  if (t == "float") return v.is<double>();
+  if (t == "bool") return v.is<bool>();
+  if (t == "complex") return v.is<std::complex<double>>();
+  if (t == "number") return v.is_number();
+  if (t == "str") return v.is<std::string>();
+  if (t == "None" || t == "NoneType") return v.is_none();
+  if (t == "Device") return v.is<Device>();
+  if (t == "Dict" || t == "dict") return v.is<std::shared_ptr<Dict>>();
+  if (t == "Tuple" || t == "tuple") return v.is<Tuple>();
+  if (t == "List" || t == "list") {
+    if (!v.is_list()) return false;
+    return type.args.empty() || v.items().empty() || is_instance(v.items()[0], type.args[0]);
+  }
+  if (auto* o = v.get_if<std::shared_ptr<Object>>()) return (*o)->class_name == t;
+  if (auto* e = v.get_if<Enum>()) return e->type && e->type->qualified_name == t;
+  if (auto* n = v.get_if<Tuple>(); n && n->named) return n->named->qualified_name == t;
+  return false;
+}
+
+}  // namespace lithify::eval
