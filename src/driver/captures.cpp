@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/options.hpp"
 #include "onnx/graph.hpp"
 
 namespace lithify::driver {
@@ -123,8 +124,7 @@ class Comparison {
  private:
   [[noreturn]] void part(const std::string& what) const {
     throw Error({Code::TracesDiverge, Severity::Error, fmt::format("the captures part here: {}", what), a_.locate(pos_),
-                 "control flow in Python that depends on sizes is not in a traced file; script that part of the model",
-                 ""});
+                 fmt::format("control flow that depends on sizes is not in a trace; {}", term("script")), ""});
   }
   void require(bool same, const std::string& what) const {
     if (!same) part(what);

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/options.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::driver {
@@ -479,7 +480,8 @@ eval::Value kept(Call& c, const std::string& domain, const std::string& op) {
     }
   }
   if (!first)
-    c.unsupported("no argument is a tensor, so the type of the result is not known; declare it (--custom-ops)");
+    c.unsupported("no argument is a tensor, so the type of the result is not known; declare the operator by " +
+                  option("custom_ops"));
   onnx::Builder::Fact fact{first->dtype, {}};
   for (size_t i = 0; i < first->rank(); ++i)
     fact.shape.push_back(c.sym.symbol({.name = "custom", .lower = 0, .upper = {}, .sample = {}, .divisor = 1}));
@@ -528,7 +530,7 @@ Rules::Rules(const ExportOptions& options, const program::Program& program) {
                      "the number of dimensions of its first tensor",
                      name, domain),
          {},
-         "say what it is with --custom-ops",
+         "declare it by " + option("custom_ops"),
          name});
   }
 }

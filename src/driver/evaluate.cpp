@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/options.hpp"
 #include "driver/custom.hpp"
 #include "driver/inputs.hpp"
 #include "eval/carry.hpp"
@@ -120,7 +121,7 @@ void check_dynamic(const ExportOptions& options, const onnx::Graph& graph, std::
     if (input) continue;
     if (out == graph.outputs.end())
       throw Error(Code::UnknownInput,
-                  fmt::format("--dynamic names '{}', which is neither an input nor an output", name));
+                  fmt::format("{} names '{}', which is neither an input nor an output", option("dynamic_axes"), name));
     for (auto& [axis, dim] : axes) {
       int64_t rank = static_cast<int64_t>((*out)->rank()), at = axis < 0 ? axis + rank : axis;
       if (at < 0 || at >= rank)
@@ -210,7 +211,7 @@ Diagnostic keeps_state(const eval::Change& change) {
             Severity::Error,
             fmt::format("every run makes the list '{}' longer, and the next one finds it so", change.name),
             change.place,
-            "--state frozen lets every run begin with what the file holds",
+            fmt::format("{} lets every run start from what the file holds", option("state", "frozen")),
             change.name};
   if (!change.after)
     return {
@@ -224,7 +225,8 @@ Diagnostic keeps_state(const eval::Change& change) {
           Severity::Error,
           fmt::format("the results depend on '{}', which every run changes", change.name),
           change.place,
-          "--state io makes it an input and an output; --state frozen lets every run begin with what the file holds",
+          fmt::format("{} makes it an input and an output; {} lets every run start from what the file holds",
+                      option("state", "io"), option("state", "frozen")),
           change.name};
 }
 

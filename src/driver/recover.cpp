@@ -9,6 +9,7 @@
 #include <queue>
 #include <set>
 
+#include "base/options.hpp"
 #include "driver/captures.hpp"
 #include "driver/explain.hpp"
 #include "driver/inputs.hpp"
@@ -478,7 +479,7 @@ void tell_left(const State& s, const ExportOptions& options) {
     if (options.also.empty())
       tell(*s.outcome, {Code::UnverifiedSize, options.strict ? Severity::Error : Severity::Warning,
                         fmt::format("what the model does with the {} is not known at other sizes", what), Place(),
-                        "give a second capture at other sizes by --also", what});
+                        "give a second capture at other sizes by " + option("also"), what});
 }
 
 /// Tells of numbers that may be sizes where no contradiction shows it. The size of a new tensor is refused when the
@@ -504,7 +505,7 @@ void report_unverified(const program::Program& program, Search& search, const St
            {Code::UnverifiedSize, refused ? Severity::Error : Severity::Warning,
             fmt::format("the number {} may come from the size of '{}' in the sample, and nothing shows whether it does",
                         use.number, name),
-            program.locate(use.pos), "give a second capture at other sizes by --also", name});
+            program.locate(use.pos), "give a second capture at other sizes by " + option("also"), name});
     }
   }
 }
@@ -531,7 +532,7 @@ void tell_limited(const program::Program& program, const State& s) {
       tell(*s.outcome,
            {Code::HardCodedSize, Severity::Error,
             fmt::format("{} would be at most {}, which seems to be made from the sample's size", size.str(), *most),
-            Place(), "give a second capture at other sizes by --also", ""});
+            Place(), "give a second capture at other sizes by " + option("also"), ""});
   }
 }
 
@@ -576,8 +577,9 @@ Diagnostic ambiguity(const program::Program& program, const State& best, const S
       fmt::format("the number {} may stand for {} or {}, and nothing in the program decides which",
                   number_at(program, number->first), number->second.str(), alternative),
       program.locate(number->first.expr->pos),
-      "capture the model at sizes that differ from each other and from other numbers in it, give a second capture by "
-      "--also, or take the first choice by --recover=guess",
+      fmt::format("capture the model at sizes that differ from each other and from other numbers in it, give a second "
+                  "capture by {}, or take the first choice by {}",
+                  option("also"), option("recover", "guess")),
       ""};
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "base/options.hpp"
 #include "eval/carry.hpp"
 
 namespace lithify::eval {
@@ -577,8 +578,8 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
                  {},
                  base.starts_with("python::")
                      ? "save the program after run_decompositions(), which leaves operators alone"
-                     : "see `lithify ops` for what is supported; --custom-ops FILE says what "
-                       "another operator becomes",
+                     : fmt::format("{} lists what is supported; {} declares other operators", term("operators"),
+                                   option("custom_ops")),
                  std::string(base)});
   if (const Maybe* maybe = optional_among(positional, keywords))
     return apply_to_optional(builder_, base, *maybe, positional);
@@ -628,7 +629,7 @@ Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
                  Severity::Error,
                  fmt::format("{} needs opset {}", base, needed),
                  {},
-                 fmt::format("export with --opset {} or higher", needed),
+                 fmt::format("export with {} or higher", option("opset", needed)),
                  std::string(base)});
   if (refused_complex)
     throw Error({Code::UnsupportedArgument,
