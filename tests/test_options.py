@@ -270,6 +270,15 @@ def test_hint_of_c(lib: ctypes.CDLL, options: int, counter: Path) -> None:  # no
     assert lib.lithify_check_file(str(counter).encode(), options, None) == OK
 
 
+def test_terms_name_what_there_is() -> None:
+    for name, cpp, c, python, command_line in rows("TERM"):
+        assert set(re.findall(r"ExportOptions::(\w+)", cpp)) <= named(lambda o: o.cpp), name
+        assert set(re.findall(r"lithify_options_\w+", c)) <= named(lambda o: o.c), name
+        assert set(re.findall(r"--[\w-]+", command_line)) <= named(lambda o: o.command_line), name
+        assert all(hasattr(lithify, function) for function in re.findall(r"lithify\.(\w+)", python)), name
+        assert "--" not in cpp + c + python, name
+
+
 def test_no_text_of_the_core_names_an_option_by_itself() -> None:
     """The core says option("also"); only the command line knows `--also`."""
     folders = [p for p in (ROOT / "src").iterdir() if p.name not in ("cli", "base")] + [ROOT / "libtorch"]
@@ -294,6 +303,11 @@ class Repeat(nn.Module):
         return x
 
 
+class Mean(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sum(1) / len(x[0])  # a constant in a trace
+
+
 class Flat(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.view(int(x.shape[0]) * 4) if torch.jit.is_tracing() else x.view(-1)
@@ -311,6 +325,27 @@ def test_unroll(tmp_path: Path) -> None:
     script.save(str(tmp_path / "repeat.pt"))
     given = {"inputs": ["x:float32[2]"], "unroll": 4}
     assert dict(lithify.convert(tmp_path / "repeat.pt", tmp_path / "m.onnx", **given).nodes)["Loop"] == 1
+
+
+def test_sizes_of_live_models() -> None:
+    given = {"dynamic_axes": {"x": {1: "m"}}, "capture": "trace"}
+    (*_, warning) = lithify.export(Mean(), torch.randn(3, 10), **given).messages
+    assert (warning.code, warning.severity) == ("LTH064", "warning") and 'capture="auto"' in warning.hint
+    with pytest.raises(lithify.ExportError, match="LTH064"):
+        lithify.export(Mean(), torch.randn(3, 10), **given, strict=True)
+    given = {"dynamic_axes": {"x": {0: "n"}}, "capture": "trace"}
+    assert lithify.export(Flat(), torch.randn(3, 4), **given).outputs[0].shape == ["4*n"]
+    with pytest.raises(lithify.ExportError, match="LTH061"):
+        lithify.export(Flat(), torch.randn(3, 4), **given, recover="never")
+
+
+def test_without_recovery_captures_may_not_differ(tmp_path: Path) -> None:
+    """The constant of the first capture would be wrong at every other size."""
+    first, second = traced(Mean(), tmp_path / "a.pt", 3, 10), traced(Mean(), tmp_path / "b.pt", 3, 12)
+    given = {"dynamic_axes": {"x": {1: "m"}}, "also": [second]}
+    assert lithify.check(first, **given)
+    with pytest.raises(lithify.ExportError, match=r'LTH061(?s:.*)recover="decided"'):
+        lithify.convert(first, tmp_path / "m.onnx", **given, recover="never")
 
 
 def test_sizes_in_files(tmp_path: Path) -> None:

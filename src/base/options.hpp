@@ -1,8 +1,8 @@
 // The options of an export as each interface spells them; base/options.def is the table of them.
 //
-// A message that names an option says option("also"), and the user of the command line reads `--also`, the user of
-// Python `also`, of C++ `ExportOptions::also`, of C `lithify_options_add_also`. Which one it is becomes known where
-// diagnostics leave the library; until then the text has a reference in it.
+// A diagnostic that names an option has option("also") in its text, and the user of the command line reads `--also`,
+// the user of Python `also`, of C++ `ExportOptions::also`, of C `lithify_options_add_also`. Which one it is becomes
+// known where diagnostics leave the library; until then the text has a reference in it.
 #pragma once
 
 #include <cstdint>

@@ -175,7 +175,7 @@ const char* lithify_status_text(lithify_status status) {
     case LITHIFY_ERROR_MEMORY:
       return "there is not enough memory";
     case LITHIFY_ERROR_INTERNAL:
-      return "the library has a fault";
+      return "a fault of the library";
     default:
       return "there is no such status";
   }
@@ -204,7 +204,7 @@ lithify_status lithify_options_set_target(lithify_options* options, const char* 
   try {
     if (is_text(runtime)) opset = lithify::opset_for(runtime);
   } catch (const std::exception&) {
-    // There is no such runtime.
+    // The runtime is not known.
   }
   return set(options, opset > 0, [&](ExportOptions& o) { o.opset = opset; });
 }

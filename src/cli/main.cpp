@@ -159,7 +159,7 @@ int run_check(const Arguments& a) {
 
 // The page docs/operators.md. An operator whose name ends in '_' or '_copy' follows from the one without.
 void print_markdown(const std::vector<SupportedOperator>& all) {
-  fmt::print("# Operators\n\n{} operators can be exported, to opsets {} to {} unless a row says otherwise. ",
+  fmt::print("# Operators\n\n{} operators can be exported, to opsets {} to {} unless a row has a later one. ",
              all.size(), lowest_opset, highest_opset);
   fmt::print(
       "Forms that write in place (`op_`), to `out=`, or copy a view (`op_copy`) follow from the plain ones and have "

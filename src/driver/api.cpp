@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/options.hpp"
+#include "driver/captures.hpp"
 #include "driver/discover.hpp"
 #include "driver/inputs.hpp"
 #include "driver/proof.hpp"
@@ -145,7 +146,19 @@ struct Opened {
   }
 };
 
+/// Refuses numbers that other captures have differently. Where no size is recovered, nothing else looks at them.
+void check_same_numbers(const driver::Captures& captures) {
+  std::vector<Diagnostic> all;
+  for (const auto& [literal, values] : driver::differing_numbers(captures))
+    all.push_back({Code::HardCodedSize, Severity::Error,
+                   fmt::format("the number {} is another one in another capture: tracing hard-coded it", values[0]),
+                   captures[0]->locate(literal.expr->pos),
+                   "make it a formula of the dynamic dimensions by " + option("recover", "decided"), ""});
+  if (!all.empty()) throw Error(std::move(all));
+}
+
 std::shared_ptr<driver::Evaluated> evaluated_model(const Opened& opened, ExportOptions options) {
+  if (options.recover == ExportOptions::Recover::Never) check_same_numbers(opened.captures);
   if (options.discover) options.dynamic_axes = driver::discover(opened.captures, options);
   return driver::evaluate_and_recover(opened.captures, options);
 }

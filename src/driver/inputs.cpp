@@ -53,7 +53,7 @@ class InputFinder {
   }
 
  private:
-  // ---- by the sample: what is no tensor in it is part of the model ----
+  // ---- by the sample: what is not a tensor in it is part of the model ----
 
   void add_sample(const std::string& path, const Data& sample, Formulas formulas) {
     switch (sample.kind) {
@@ -188,7 +188,7 @@ class InputFinder {
         throw Error(Code::BadOption, fmt::format("two inputs are called '{}'", in.name));
   }
 
-  /// Makes axes of the input of that name dynamic. A name that is no input may be an output: the outputs are known
+  /// Makes axes of the input of that name dynamic. A name that is not an input may be an output: the outputs are known
   /// later.
   void open_axes(const std::string& name, const std::map<int64_t, std::string>& axes) {
     const auto in =

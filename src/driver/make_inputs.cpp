@@ -63,7 +63,7 @@ class Arguments {
     return out;
   }
 
-  /// `items` are keys and values by turns.
+  /// `items` has each key followed by its value.
   Value dict_of(const std::string& path, const std::vector<Data>& items) const {
     auto dict = std::make_shared<eval::Dict>();
     for (size_t i = 0; i + 1 < items.size(); i += 2) {

@@ -479,7 +479,7 @@ void tell_left(const State& s, const ExportOptions& options) {
     if (options.also.empty())
       tell(*s.outcome, {Code::UnverifiedSize, options.strict ? Severity::Error : Severity::Warning,
                         fmt::format("what the model does with the {} is not known at other sizes", what), Place(),
-                        "give a second capture at other sizes by " + option("also"), what});
+                        term("second capture"), what});
 }
 
 /// Tells of numbers that may be sizes where no contradiction shows it. The size of a new tensor is refused when the
@@ -505,7 +505,7 @@ void report_unverified(const program::Program& program, Search& search, const St
            {Code::UnverifiedSize, refused ? Severity::Error : Severity::Warning,
             fmt::format("the number {} may come from the size of '{}' in the sample, and nothing shows whether it does",
                         use.number, name),
-            program.locate(use.pos), "give a second capture at other sizes by " + option("also"), name});
+            program.locate(use.pos), term("second capture"), name});
     }
   }
 }
@@ -532,7 +532,7 @@ void tell_limited(const program::Program& program, const State& s) {
       tell(*s.outcome,
            {Code::HardCodedSize, Severity::Error,
             fmt::format("{} would be at most {}, which seems to be made from the sample's size", size.str(), *most),
-            Place(), "give a second capture at other sizes by " + option("also"), ""});
+            Place(), term("second capture"), ""});
   }
 }
 
@@ -555,7 +555,7 @@ void tell_unrolled(const program::Program& program, const State& s) {
           fmt::format("each of the {} elements along a dimension of size {} is taken by itself: a loop of the "
                       "model over them was unrolled by tracing",
                       *size, use.size.str()),
-          place, "script the function that has the loop, or compute on the whole dimension at once", ""});
+          place, term("script") + ", or compute on the whole dimension at once", ""});
   }
 }
 

@@ -809,7 +809,9 @@ Value* Builder::reshape(Value* x, const Shape& to) {
       throw Error(
           numbers ? Code::ShapeMismatch : Code::HardCodedSize,
           fmt::format("{} elements of {} do not fit into {}", have.str(), print_shape(x->shape), print_shape(to)),
-          numbers ? "" : "a size of the sample was hard-coded by tracing; compute it from x.shape in the model");
+          numbers
+              ? ""
+              : "a size of the sample was hard-coded by tracing; compute it from the shape of its tensor in the model");
     }
   }
   note_boundaries(x->shape, to);
