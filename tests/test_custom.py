@@ -88,11 +88,11 @@ def test_unknown_operators_are_refused_without_being_asked(example: tuple[Path, 
     [
         ("    Relu(x)\n", "before the first schema"),
         ("demo::quick_gelu(Tensor x) -> Tensor\n", "no nodes below"),
-        ("demo::quick_gelu\n", "no schema"),
+        ("demo::quick_gelu\n", "not a schema"),
         ("demo::quick_gelu(Tensor x, float alpha) -> Tensor\n  Relu(y)\n", "no 'y'"),
         ("demo::quick_gelu(Tensor x, float alpha) -> Tensor\n  my::Op(x)\n", "needs the type"),
         ("demo::quick_gelu(Tensor x, float alpha) -> Tensor\n  my::Op(x) : float99[1]\n", "element type"),
-        ("demo::quick_gelu(Tensor x, float alpha) -> Tensor\n  my::Op@0(x) : like x\n", "no version"),
+        ("demo::quick_gelu(Tensor x, float alpha) -> Tensor\n  my::Op@0(x) : like x\n", "not a version"),
         ("demo::quick_gelu(Tensor x, float alpha) -> Tensor\n  my::Op<a=(x) : like x\n", "not closed"),
     ],
 )

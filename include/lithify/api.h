@@ -1,4 +1,5 @@
-/* What of the library can be seen from outside of it. */
+/** @file
+ * LITHIFY_API marks what the shared library exports. */
 #ifndef LITHIFY_API_H
 #define LITHIFY_API_H
 

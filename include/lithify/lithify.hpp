@@ -4,7 +4,7 @@
 //   options.dynamic_axes = {{"x", {{0, "batch"}}}};
 //   lithify::ExportResult result = lithify::export_file("model.pt", "model.onnx", options);
 //
-// Failure is an ExportError with all diagnostics.
+// Failure is an ExportError with all diagnostics. docs/cpp.md is the guide for models that are in memory.
 #pragma once
 
 #include <cstddef>
@@ -23,60 +23,68 @@
 
 namespace lithify {
 
-/// One thing that is wrong or worth knowing.
+/// An error, a warning or a note. Control characters in its texts are escaped.
 struct Message {
   std::string code;      ///< "LTH040"; stable
-  std::string severity;  ///< "error", "warning", "note"
-  std::string subject;   ///< the operator or record that it is about; may be empty
+  std::string severity;  ///< "error", "warning" or "note"
+  std::string subject;   ///< the name of the operator or record in question; may be empty
   std::string text;      ///< one sentence
-  std::string file;      ///< place in the user's Python source; may be empty
-  int line = 0;
-  std::string function;
-  std::string hint;    ///< what to do next; may be empty
-  std::string pretty;  ///< all of it, for people
+  std::string file;      ///< place in the source of the model; may be empty
+  int line = 0;          ///< in `file`, from 1 on
+  std::string function;  ///< the function or method; may be empty
+  std::string hint;      ///< what to do next; may be empty
+  std::string pretty;    ///< all of the above, for people
 };
 
+/// What every function of the API throws; what() is the first of the messages.
 class LITHIFY_API ExportError : public std::runtime_error {
  public:
   explicit ExportError(std::vector<Message> all)
       : std::runtime_error(all.empty() ? "export failed" : all.front().pretty), messages(std::move(all)) {}
-  std::vector<Message> messages;
+  std::vector<Message> messages;  ///< every reason
 };
 
-constexpr int lowest_opset = 9;
-constexpr int highest_opset = 26;
-constexpr int default_opset = 18;
+constexpr int lowest_opset = 9;    ///< the lowest ONNX opset that can be written
+constexpr int highest_opset = 26;  ///< the highest one
+constexpr int default_opset = 18;  ///< the one of ExportOptions
 
-/// Bytes that somebody else owns: a pointer and a count, or anything that has data() and size().
+/// An interface of Lithify. Messages name options as it spells them.
+enum class Interface { Cpp, C, Python, CommandLine };
+
+/// Bytes that the caller owns.
 struct Bytes {
   Bytes() = default;
+  /// `count` bytes from `first` on.
   Bytes(const void* first, size_t count) : data(static_cast<const std::byte*>(first)), size(count) {}
+  /// The bytes of a std::vector, std::string or anything else that has data() and size().
   template <class Range, class Item = std::remove_pointer_t<decltype(std::declval<const Range&>().data())>>
   Bytes(const Range& range) : Bytes(range.data(), range.size() * sizeof(Item)) {}
 
-  const std::byte* data = nullptr;
-  size_t size = 0;
+  const std::byte* data = nullptr;  ///< the first byte
+  size_t size = 0;                  ///< how many there are
 };
 
 /// A tensor in the caller's memory.
 struct LiveTensor {
-  const void* data = nullptr;
-  std::string dtype;  ///< "float32"
-  std::vector<int64_t> sizes;
+  const void* data = nullptr;    ///< its first element
+  std::string dtype;             ///< "float32"
+  std::vector<int64_t> sizes;    ///< of the dimensions
   std::vector<int64_t> strides;  ///< in elements, not negative
 };
 
-/// Where a model comes from: a file by its path, or a file in memory. One in memory may lack the contents of weights
-/// (saved with tensors on the meta device): they are then taken from the live ones of the same name, and written from
-/// where they are. All memory must stay as it is during the call.
+/// Where a model comes from: a file by its path, or a file in memory. A file in memory may lack the contents of weights
+/// (saved with tensors on the meta device): they are then taken from the live tensors of the same names, and written
+/// without a copy. All memory must stay as it is during the call.
 struct ModelSource {
+  /// A file of torch.jit.save or torch.export.save.
   ModelSource(std::string file) : path(std::move(file)) {}
   ModelSource(const char* file) : path(file) {}
+  /// The contents of such a file, and the weights that it lacks.
   explicit ModelSource(Bytes contents, std::map<std::string, LiveTensor> live = {})
       : bytes(contents), weights(std::move(live)) {}
 
-  std::string path;
-  Bytes bytes;                                ///< when there is no path
+  std::string path;                           ///< of the file; empty for one in memory
+  Bytes bytes;                                ///< the file in memory, when there is no path
   std::map<std::string, LiveTensor> weights;  ///< by name in the state dict; tied ones have the same memory
   std::vector<std::string> inputs;            ///< of a further capture, as ExportOptions::inputs are of the first
 };
@@ -84,212 +92,243 @@ struct ModelSource {
 /// A runtime, and the newest opset that it loads.
 struct Runtime {
   std::string name;  ///< "ort-1.17"
-  int opset = 0;
+  int opset = 0;     ///< the newest that it loads
 };
 
-/// The runtimes that are known, oldest first.
+/// The known runtimes, oldest first.
 LITHIFY_API const std::vector<Runtime>& runtimes();
 
-/// The opset to write for a runtime: its newest, as far as it can be written. A release that is not among those known
-/// gets the opset of the one before it, which it loads too. Throws ExportError for another name.
+/// The opset to write for a runtime: its newest, at most highest_opset. An unknown release gets the opset of the known
+/// release before it, which it loads too. Throws ExportError for a name that is not a runtime.
 LITHIFY_API int opset_for(const std::string& runtime);
 
-/// One call of a custom operator, as its plug-in sees it: the arguments by their names in the schema, and a way to
-/// append ONNX nodes. A Tensor is a handle that is good during the call; nullptr stands for None, and for an optional
-/// input that is left out.
+/// One call of a custom operator, as its plug-in sees it: the arguments by their names in the schema, and functions
+/// that append ONNX nodes. An argument that the schema does not have or that is of another type is an ExportError.
 class LITHIFY_API CustomCall {
  public:
+  /// A handle of a value of the graph, valid during the call. nullptr is None, and an optional input that is left out.
   using Tensor = const void*;
+  /// An attribute of a node.
   struct Attribute {
-    std::string name;
+    std::string name;  ///< as the ONNX operator calls it
+    /// Its value.
     std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>> value;
   };
   virtual ~CustomCall() = default;
-  virtual int opset() const = 0;
-  virtual bool given(const std::string& argument) = 0;  ///< whether it is not None
-  virtual Tensor tensor(const std::string& argument) = 0;
-  virtual std::vector<Tensor> tensors(const std::string& argument) = 0;
-  virtual int64_t integer(const std::string& argument) = 0;
-  virtual std::vector<int64_t> integers(const std::string& argument) = 0;
-  virtual double real(const std::string& argument) = 0;
-  virtual bool flag(const std::string& argument) = 0;
-  virtual std::string text(const std::string& argument) = 0;
+  virtual int opset() const = 0;                                           ///< of the standard domain
+  virtual bool given(const std::string& argument) = 0;                     ///< whether it is not None
+  virtual Tensor tensor(const std::string& argument) = 0;                  ///< of `Tensor` and `Tensor?`
+  virtual std::vector<Tensor> tensors(const std::string& argument) = 0;    ///< of `Tensor[]`
+  virtual int64_t integer(const std::string& argument) = 0;                ///< of `int`
+  virtual std::vector<int64_t> integers(const std::string& argument) = 0;  ///< of `int[]`
+  virtual double real(const std::string& argument) = 0;                    ///< of `float`
+  virtual bool flag(const std::string& argument) = 0;                      ///< of `bool`
+  virtual std::string text(const std::string& argument) = 0;               ///< of `str`
   /// A 0-d constant of the type of `like`, or of float32.
   virtual Tensor constant(double number, Tensor like = nullptr) = 0;
-  /// A 1-d constant of int64: the axes of a reduction, a shape.
+  /// A 1-d constant of int64, such as the axes of a reduction or a shape.
   virtual Tensor integers_constant(const std::vector<int64_t>& numbers) = 0;
-  /// A node of the standard domain; the types of its outputs follow from its inputs.
+  /// Appends a node of the standard domain and returns its outputs, whose types follow from its inputs.
   virtual std::vector<Tensor> node(const std::string& op_type, const std::vector<Tensor>& inputs,
                                    const std::vector<Attribute>& attributes = {}, size_t outputs = 1) = 0;
-  /// A node of another domain. The type of each output, as in a file of custom operators: "like x", "int64 like x",
-  /// "float32[x.0, ?, 10]".
+  /// Appends a node of another domain. `outputs` has the type of each output as docs/custom-operators.md describes it:
+  /// "like x", "int64 like x", "float32[x.0, ?, 10]".
   virtual std::vector<Tensor> node(const std::string& domain, int version, const std::string& op_type,
                                    const std::vector<Tensor>& inputs, const std::vector<Attribute>& attributes,
                                    const std::vector<std::string>& outputs) = 0;
 };
 
-/// A plug-in: what an operator becomes.
+/// A plug-in: a custom operator, and a function that appends the nodes of one call and returns the operator's results.
 struct CustomOperator {
   std::string schema;  ///< as PyTorch writes it: "mylib::op(Tensor x, float alpha=1.0) -> Tensor"
+  /// Appends the nodes of one call.
   std::function<std::vector<CustomCall::Tensor>(CustomCall&)> run;
 };
 
+/// The options of an export. Every interface has them; src/base/options.def is the table of their spellings.
 struct ExportOptions {
-  int opset = default_opset;
-  /// What the file does not say about its inputs, or something else than it says: "x:float32[batch,3,224,224]". A size
+  int opset = default_opset;  ///< ONNX opset, lowest_opset to highest_opset
+  /// Types and sizes of inputs that the file does not have, or others than it has: "x:float32[batch,3,224,224]". A size
   /// is a number, a name (then it is dynamic), or "name=2", which gives the size in the sample as well.
   std::vector<std::string> inputs;
   /// Dynamic dimensions: name of an input or output, axis, name of the dimension. Equal names are equal sizes.
   std::map<std::string, std::map<int64_t, std::string>> dynamic_axes;
-  /// Every further axis that can be dynamic is, under the name "x_0": found by trying.
+  /// Makes every further axis dynamic that can be, detected automatically. Axis 0 of x gets the name "x_0".
   bool discover = false;
-  std::vector<std::string> input_names;   ///< instead of forward's argument names, in order
-  std::vector<std::string> output_names;  ///< in order
-  /// Compares the type and sizes of every value with what the file records of them (torch.export does): a difference is
-  /// a fault of the exporter and an error.
-  bool self_check = false;
-  /// Loops of at most this many turns, where that is known, become copies of their bodies; others become Loop.
-  int64_t unroll = 128;
-  /// What happens to a model whose results depend on what earlier runs left in its buffers or attributes: the export is
-  /// refused; these tensors become further inputs, and their new contents further outputs ("hidden", "hidden.next"); or
-  /// every run begins with what the file holds.
-  enum class State { Refuse, InOut, Frozen };
-  State state = State::Refuse;
-  /// What happens to numbers that tracing hard-coded and that contradict a dynamic dimension: the export is refused;
-  /// they are replaced by formulas of the dimensions, where the program decides which; or where it leaves a choice as
-  /// well.
-  enum class Recover { Never, Decided, Guess };
-  Recover recover = Recover::Decided;
-  /// Further captures of the same model, at other sizes: what differs in them was hard-coded.
+  std::vector<std::string> input_names;   ///< instead of the names of forward's parameters, in order
+  std::vector<std::string> output_names;  ///< of the outputs, in order
+
+  /// Which hard-coded sizes become formulas of the dynamic dimensions again.
+  enum class Recover {
+    Never,    ///< none: a contradiction to a dynamic dimension is an error
+    Decided,  ///< those whose formula the program decides
+    Guess     ///< also those for which the program leaves a choice
+  };
+  Recover recover = Recover::Decided;  ///< which hard-coded sizes become formulas again
+  /// Further captures of the same model at other sizes: what differs in them was hard-coded.
   std::vector<ModelSource> also;
   /// Of a capture that was watched: the sizes that left it for the language around it, as "int of a size at
   /// model.py:12". They are the last results of the program, and no outputs of the model. Numbers of the program come
   /// from nowhere else: where no dynamic dimension is in what left, none can be one.
   std::optional<std::vector<std::string>> left;
-  /// Refuse what is only not known to be wrong: a number equal to a size of the sample that reaches values, or a size
-  /// that left.
+  /// Refuses constants that may be sizes of the sample, and sizes that escape to Python, where nothing verifies them.
+  /// The default warns.
   bool strict = false;
-  enum class ExternalData { Auto, Always, Never };
-  ExternalData external_data = ExternalData::Auto;
-  std::function<void(uint64_t done, uint64_t total)> progress;  ///< bytes written
-  /// Declarations of custom operators, the text of a file as docs/custom-operators.md has it.
-  std::string custom_ops;
-  std::vector<CustomOperator> plugins;
-  /// Versions of domains of operators of one's own; 1 where nothing is said.
+
+  /// What happens to a model whose results depend on what earlier runs left in its buffers or attributes.
+  enum class State {
+    Refuse,  ///< the export fails
+    InOut,   ///< the tensors become further inputs and outputs, "hidden" and "hidden.next"
+    Frozen   ///< every run starts from what the file holds
+  };
+  State state = State::Refuse;  ///< what happens to buffers that the model changes
+  /// Loops of at most this many iterations, where that is known, are unrolled; others become Loop.
+  int64_t unroll = 128;
+
+  std::string custom_ops;               ///< declarations of custom operators, as in docs/custom-operators.md
+  std::vector<CustomOperator> plugins;  ///< custom operators by functions
+  /// Versions of the domains of custom operators; 1 by default.
   std::map<std::string, int> custom_opsets;
-  /// An operator that has no rule becomes a node of its namespace's domain, with all its arguments.
+  /// Keeps an unknown operator as a node of the domain that its namespace names, with all its arguments.
   bool allow_custom = false;
+
+  /// Whether weights go to a file of their own.
+  enum class ExternalData {
+    Auto,    ///< above 2 GB
+    Always,  ///< however small
+    Never    ///< a model above 2 GB is an error
+  };
+  ExternalData external_data = ExternalData::Auto;              ///< whether weights go to a file of their own
+  std::function<void(uint64_t done, uint64_t total)> progress;  ///< called with the bytes written so far and in all
+  /// Compares every value with the type and sizes that torch.export recorded of it. A difference is a fault of the
+  /// exporter and an error.
+  bool self_check = false;
+
+  /// The interface whose users read the messages.
+  Interface interface = Interface::Cpp;
 };
+
+/// Sets an option that is an enum by the name that its choice has in Python and on the command line:
+/// set_choice(options, "state", "io"). Throws std::invalid_argument with the names that there are.
+LITHIFY_API void set_choice(ExportOptions& options, const std::string& option, const std::string& name);
+/// The names that set_choice takes for an option.
+LITHIFY_API std::vector<std::string> choices(const std::string& option);
 
 /// An input or output of the model.
 struct ValueInfo {
-  std::string name;
-  std::string dtype;               ///< "float32", "sequence of float32"; empty when it is not known
-  std::vector<std::string> shape;  ///< numbers and formulas; "?" where the elements of a sequence differ
-  bool rank_known = true;
+  std::string name;                     ///< in the ONNX file
+  std::string dtype;                    ///< "float32", "sequence of float32"; empty when it is not known
+  std::vector<std::string> shape;       ///< numbers and formulas; "?" where the elements of a sequence differ
+  bool rank_known = true;               ///< whether `shape` is known
   LITHIFY_API std::string str() const;  ///< "x: float32[batch, 10]"
 };
 
-/// What is known of a dimension that was declared dynamic.
+/// What is proven of a dynamic dimension.
 struct DimensionClaim {
-  std::string name;
-  std::vector<std::string> constraints;  ///< "height % 32 == 0"; it is proven for every size when there are none
-  int repairs = 0;                       ///< numbers that were replaced by formulas of it
-  int unverified = 0;                    ///< numbers equal to its sample size in values, where nothing shows more
+  std::string name;                      ///< of the dimension
+  std::vector<std::string> constraints;  ///< "height % 32 == 0"; without any, the model is right at every size
+  int repairs = 0;                       ///< hard-coded sizes that became formulas of it
+  int unverified = 0;                    ///< constants equal to its sample size that nothing verifies
   LITHIFY_API std::string str() const;   ///< "proven for every size, 2 numbers repaired"
 };
 
+/// What an export wrote.
 struct ExportResult {
-  std::vector<ValueInfo> inputs;
-  std::vector<ValueInfo> outputs;
-  std::vector<std::pair<std::string, int>> nodes;  ///< operator and count, most frequent first
-  std::vector<DimensionClaim> dimensions;          ///< the dynamic ones, by name
-  int opset = 0;
-  uint64_t weights = 0;       ///< number of initializers
-  uint64_t weight_bytes = 0;  ///< of them
-  uint64_t file_bytes = 0;
-  std::string external_file;
-  std::vector<std::pair<std::string, double>> seconds;  ///< per stage
+  std::vector<ValueInfo> inputs;                        ///< of the ONNX model
+  std::vector<ValueInfo> outputs;                       ///< of the ONNX model
+  std::vector<std::pair<std::string, int>> nodes;       ///< operator and count, most frequent first
+  std::vector<DimensionClaim> dimensions;               ///< the dynamic ones, by name
+  int opset = 0;                                        ///< of the standard domain
+  uint64_t weights = 0;                                 ///< number of initializers
+  uint64_t weight_bytes = 0;                            ///< size of all initializers
+  uint64_t file_bytes = 0;                              ///< size of the ONNX file
+  std::string external_file;                            ///< the file of the weights; empty when they are in the model
+  std::vector<std::pair<std::string, double>> seconds;  ///< by stage
   std::vector<Message> messages;                        ///< warnings and notes
   std::string graph_text;                               ///< one line a node
 };
 
-/// Writes `out`, or throws ExportError and leaves nothing behind.
+/// Exports a model to the file `out`. Throws ExportError, and then leaves no file behind.
 LITHIFY_API ExportResult export_file(const ModelSource& model, const std::string& out,
                                      const ExportOptions& options = {});
-/// Writes to memory: `allocate` is called once with the number of bytes, and returns where they go.
+/// Exports a model to memory: `allocate` is called once with the number of bytes, and returns where they go.
 LITHIFY_API ExportResult export_bytes(const ModelSource& model,
                                       const std::function<std::byte*(uint64_t size)>& allocate,
                                       const ExportOptions& options = {});
 
-/// The axes of the inputs that can be dynamic, and what is proven of them. Throws ExportError when the model cannot be
-/// exported at all.
+/// The axes that can be dynamic.
 struct DiscoverResult {
-  std::vector<ValueInfo> inputs;
-  std::vector<DimensionClaim> dimensions;
+  std::vector<ValueInfo> inputs;           ///< with a name for each such axis
+  std::vector<DimensionClaim> dimensions;  ///< what is proven of them
 };
+/// Detects the axes of the inputs that can be dynamic. Throws ExportError when the model cannot be exported at all.
 LITHIFY_API DiscoverResult discover_file(const ModelSource& model, const ExportOptions& options = {});
 
-/// One operator of a program, as `check` sees it.
+/// One operator of a program that was checked.
 struct OperatorStatus {
-  std::string name;
-  int count = 0;
-  bool supported = true;
-  int since = 0;  ///< lowest opset in which it can be exported
+  std::string name;       ///< "aten::relu"
+  int count = 0;          ///< how often it is called
+  bool supported = true;  ///< whether all its calls can be exported
+  int since = 0;          ///< lowest opset in which it can be exported
 };
 
-/// The model in one opset.
+/// A model in one opset.
 struct OpsetStatus {
-  int opset = 0;
-  bool exportable = false;
-  int nodes = 0;
+  int opset = 0;            ///< of the standard domain
+  bool exportable = false;  ///< whether it can express the model
+  int nodes = 0;            ///< how many the model has in it
 };
 
+/// Whether a model can be exported.
 struct CheckResult {
-  bool exportable = false;
-  int opset = 0;
-  std::vector<OperatorStatus> operators;
-  std::vector<Message> messages;
-  std::vector<OpsetStatus> opsets;  ///< every opset; empty when the model cannot be exported for another reason
-  int lowest_opset = 0;             ///< the lowest in which the model can be expressed; 0 when there is none
-  int fewest_nodes_opset = 0;       ///< the lowest in which it has the fewest nodes: nothing is decomposed for its sake
+  bool exportable = false;                ///< to `opset`
+  int opset = 0;                          ///< the one of the options
+  std::vector<OperatorStatus> operators;  ///< of the program
+  std::vector<Message> messages;          ///< every reason why not, warnings and notes
+  std::vector<OpsetStatus> opsets;        ///< every opset; empty when something else is wrong with the model
+  int lowest_opset = 0;                   ///< the lowest that can express the model; 0 when there is none
+  int fewest_nodes_opset = 0;             ///< the lowest in which the model has the fewest nodes
 };
 
-/// Whether the model can be exported, with every reason why not. Where that cannot be tried, because the file does not
-/// say what its inputs are, the operators are those in the code. Throws ExportError only for files that cannot be read.
+/// Checks whether the model can be exported, and finds every reason why not. Where the types of the inputs are not
+/// known, the operators are those in the code. Throws ExportError only for files that cannot be read.
 LITHIFY_API CheckResult check_file(const ModelSource& model, const ExportOptions& options = {});
 
+/// The contents of a model file.
 struct InspectResult {
-  std::string kind;     ///< "TorchScript" or "torch.export"
-  std::string release;  ///< of PyTorch, where the file says it
-  int64_t file_version = 0;
-  std::vector<ValueInfo> inputs;
+  std::string kind;                                    ///< "TorchScript" or "torch.export"
+  std::string release;                                 ///< of PyTorch, where the file has it
+  int64_t file_version = 0;                            ///< of the file format
+  std::vector<ValueInfo> inputs;                       ///< of forward, as far as the file has their types
   std::string returns;                                 ///< forward's declared type
   std::vector<std::pair<std::string, int>> operators;  ///< as written in the code, most frequent first
-  uint64_t weights = 0;
-  uint64_t weight_bytes = 0;
-  std::string code;
-  std::optional<DiscoverResult> dynamic;  ///< where it was asked for
+  uint64_t weights = 0;                                ///< number of tensors
+  uint64_t weight_bytes = 0;                           ///< size of all of them
+  std::string code;                                    ///< the program, as TorchScript prints it
+  std::optional<DiscoverResult> dynamic;               ///< what discover_file found, where the caller put it here
 };
 
+/// Reads a model file without exporting it. Throws ExportError for files that cannot be read.
 LITHIFY_API InspectResult inspect_file(const ModelSource& model);
 
 /// One operator that can be exported.
 struct SupportedOperator {
-  std::string name;
-  std::vector<std::string> schemas;
-  int since = 0;
+  std::string name;                  ///< "aten::relu"
+  std::vector<std::string> schemas;  ///< of its overloads; empty for one that follows from another, such as aten::relu_
+  int since = 0;                     ///< lowest opset in which it can be exported
 };
 
+/// All operators that can be exported, by name.
 LITHIFY_API std::vector<SupportedOperator> supported_operators();
 
-/// As JSON, for programs. The keys are the names of the members; an opset has the runtimes that load it as well.
+/// A result as JSON. The keys are the names of the members; an opset has the runtimes that load it as well.
 LITHIFY_API std::string to_json(const ExportResult& result);
 LITHIFY_API std::string to_json(const CheckResult& result);
 LITHIFY_API std::string to_json(const InspectResult& result);
 LITHIFY_API std::string to_json(const std::vector<SupportedOperator>& operators);
 LITHIFY_API std::string to_json(const std::vector<Message>& messages);  ///< {"messages": [...]}
 
+/// The version of the library: "0.1.0".
 LITHIFY_API const char* version();
 
 }  // namespace lithify

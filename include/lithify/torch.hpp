@@ -26,10 +26,11 @@
 
 namespace lithify {
 
-/// Example inputs: tensors, and tuples, lists, dicts and optionals of them. Anything else (a number, a bool, None) is
-/// part of the model.
+/// Example inputs: tensors, and tuples, lists, dicts and optionals of them. Anything else (a number, a bool, None) is a
+/// constant of the model.
 using ModuleInputs = std::vector<c10::IValue>;
 
+/// How export_module calls what it is given; not for users of the library.
 namespace capture {
 
 using torch::Tensor;
@@ -43,10 +44,13 @@ struct Traced {
   std::shared_ptr<torch::nn::Module> module;
 };
 
+/// Exports what can only be traced.
 ExportResult export_traced(const Traced& traced, const ModuleInputs& inputs, const std::string& out,
                            const ExportOptions& options);
+/// Exports a TorchScript module as it is.
 ExportResult export_scripted(torch::jit::Module module, const ModuleInputs& inputs, const std::string& out,
                              const ExportOptions& options);
+/// Exports a TorchScript function as it is.
 ExportResult export_function(torch::jit::Function& function, const ModuleInputs& inputs, const std::string& out,
                              const ExportOptions& options);
 
@@ -275,8 +279,8 @@ Traced of_callable(F f, std::shared_ptr<torch::nn::Module> module = nullptr) {
 
 }  // namespace capture
 
-/// A callable that uses the parameters and buffers of `net`, a module holder or a shared pointer to a module: in the
-/// ONNX file they have their names.
+/// A callable for export_module that uses the parameters and buffers of `net`, a module holder or a shared pointer to a
+/// module: in the ONNX file they have the names that they have in `net`.
 ///
 ///   export_module(with_weights(net, [&](torch::Tensor x) { return net->forward(x).softmax(-1); }), {x}, "net.onnx");
 template <class Net, class F>
@@ -284,15 +288,20 @@ capture::Traced with_weights(const Net& net, F&& f) {
   return capture::of_callable<std::decay_t<F>>(std::forward<F>(f), capture::module_of(net));
 }
 
-/// `net` is a module holder (TORCH_MODULE), a std::shared_ptr to a module, a torch::jit::Module, a
-/// torch::jit::Function, or any callable. Its arguments and results are tensors, and std::tuple, pair, vector, map and
-/// optional of them.
+/// Exports a LibTorch model to the file `out`. Throws ExportError, and then leaves no file behind.
 ///
 /// What is not TorchScript is traced with PyTorch's own tracer, in evaluation mode and without gradients, at the sizes
 /// of the example and at two others of every dynamic axis: a size is a plain number in C++, and what it stands for
-/// shows in what changes. Weights are written straight from the module's tensors. Modes, buffers and random numbers are
-/// afterwards as they were. No other thread may use the module meanwhile. Of the options, `inputs` and `also` are not
-/// looked at: the examples say as much.
+/// shows in what changes. Weights are written without a copy from the module's tensors. Modes, buffers and the states
+/// of random generators are restored. No other thread may use the module meanwhile.
+///
+/// @param net      a module holder (TORCH_MODULE), a std::shared_ptr to a module, a torch::jit::Module, a
+///                 torch::jit::Function, or any callable; its arguments and results are tensors, and std::tuple, pair,
+///                 vector, map and optional of them
+/// @param inputs   example arguments
+/// @param out      the ONNX file to write
+/// @param options  `inputs` and `also` are ignored, since the example has types and sizes and other sizes are captured
+///                 where they are needed; `discover` is refused
 template <class Net>
 ExportResult export_module(Net&& net, const ModuleInputs& inputs, const std::string& out,
                            const ExportOptions& options = {}) {

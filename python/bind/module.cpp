@@ -1,4 +1,4 @@
-// lithify._core: the public API for Python. Everything that needs torch is in Python; here is only the core.
+// lithify._core: the public C++ API for the Python package, which does everything that needs torch.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
@@ -27,7 +27,7 @@ using Live = std::tuple<uintptr_t, std::string, std::vector<int64_t>, std::vecto
 using Model = std::variant<nb::bytes, std::string>;
 using Axes = std::map<std::string, std::map<int64_t, std::string>>;
 using Progress = std::function<void(uint64_t done, uint64_t total)>;
-/// A model, and its weights that are not in it.
+/// A model, and the weights that it lacks.
 using Source = std::pair<Model, std::map<std::string, Live>>;
 
 ModelSource source_of(const Model& model, const std::map<std::string, Live>& weights) {
@@ -41,42 +41,7 @@ ModelSource source_of(const Model& model, const std::map<std::string, Live>& wei
   return ModelSource(std::span(static_cast<const std::byte*>(contents.data()), contents.size()), std::move(live));
 }
 
-ExportOptions options_of(int opset, std::vector<std::string> inputs, Axes dynamic_axes,
-                         std::vector<std::string> input_names, std::vector<std::string> output_names,
-                         std::string custom_ops, bool allow_custom) {
-  ExportOptions options;
-  options.custom_ops = std::move(custom_ops);
-  options.allow_custom = allow_custom;
-  options.opset = opset;
-  options.inputs = std::move(inputs);
-  options.dynamic_axes = std::move(dynamic_axes);
-  options.input_names = std::move(input_names);
-  options.output_names = std::move(output_names);
-  return options;
-}
-
-ExportOptions::ExternalData external_of(const std::string& name) {
-  if (name == "auto") return ExportOptions::ExternalData::Auto;
-  if (name == "always") return ExportOptions::ExternalData::Always;
-  if (name == "never") return ExportOptions::ExternalData::Never;
-  throw nb::value_error("external_data is 'auto', 'always' or 'never'");
-}
-
-ExportOptions::State state_of(const std::string& name) {
-  if (name == "error") return ExportOptions::State::Refuse;
-  if (name == "io") return ExportOptions::State::InOut;
-  if (name == "frozen") return ExportOptions::State::Frozen;
-  throw nb::value_error("state is 'error', 'io' or 'frozen'");
-}
-
-ExportOptions::Recover recover_of(const std::string& name) {
-  if (name == "never") return ExportOptions::Recover::Never;
-  if (name == "decided") return ExportOptions::Recover::Decided;
-  if (name == "guess") return ExportOptions::Recover::Guess;
-  throw nb::value_error("recover is 'never', 'decided' or 'guess'");
-}
-
-/// Handles of values are numbers in Python, and None is none.
+/// Handles of values are numbers in Python; None is the null handle.
 using Handle = std::optional<uintptr_t>;
 
 CustomCall::Tensor to_tensor(Handle h) { return h ? reinterpret_cast<CustomCall::Tensor>(*h) : nullptr; }
@@ -89,7 +54,7 @@ std::vector<To> each(const std::vector<From>& items, To (*convert)(From)) {
   return out;
 }
 
-/// A schema, and what is called with each call of the operator; it returns the handles of the results.
+/// A schema, and a function that gets each call of the operator and returns the handles of the results.
 using Plugin = std::pair<std::string, std::function<std::vector<Handle>(CustomCall*)>>;
 
 std::vector<CustomOperator> plugins_of(const std::vector<Plugin>& given) {
@@ -144,30 +109,73 @@ void define_custom_call(nb::module_& m) {
            });
 }
 
+/// ExportOptions as Python sets them. What the core only borrows is kept here, for as long as the object lives.
+struct Options {
+  ExportOptions values;
+  std::vector<Source> also;
+  std::vector<Plugin> plugins;
+  std::optional<Progress> progress;
+
+  /// The options of the core, which borrow from this object.
+  ExportOptions core() const {
+    ExportOptions out = values;
+    out.interface = Interface::Python;
+    for (const auto& [model, weights] : also) out.also.push_back(source_of(model, weights));
+    out.plugins = plugins_of(plugins);
+    if (progress)
+      out.progress = [this](uint64_t done, uint64_t total) {
+        const nb::gil_scoped_acquire held;
+        (*progress)(done, total);
+      };
+    return out;
+  }
+};
+
+/// A member of ExportOptions as a property of the class.
+template <class T>
+void define_option(nb::class_<Options>& options, const char* name, T ExportOptions::*member) {
+  options.def_prop_rw(
+      name, [member](const Options& self) { return self.values.*member; },
+      [member](Options& self, T value) { self.values.*member = std::move(value); });
+}
+
+void define_choice(nb::class_<Options>& options, const char* name) {
+  options.def_prop_rw(name, nullptr, [name = std::string(name)](Options& self, const std::string& choice) {
+    set_choice(self.values, name, choice);
+  });
+}
+
+/// The names are those of the members of ExportOptions.
+void define_options(nb::module_& m) {
+  nb::class_<Options> options(m, "Options", "The options of an export; see lithify.hpp.");
+  options.def(nb::init<>());
+  define_option(options, "opset", &ExportOptions::opset);
+  define_option(options, "inputs", &ExportOptions::inputs);
+  define_option(options, "dynamic_axes", &ExportOptions::dynamic_axes);
+  define_option(options, "discover", &ExportOptions::discover);
+  define_option(options, "input_names", &ExportOptions::input_names);
+  define_option(options, "output_names", &ExportOptions::output_names);
+  define_option(options, "strict", &ExportOptions::strict);
+  define_option(options, "unroll", &ExportOptions::unroll);
+  define_option(options, "custom_ops", &ExportOptions::custom_ops);
+  define_option(options, "custom_opsets", &ExportOptions::custom_opsets);
+  define_option(options, "allow_custom", &ExportOptions::allow_custom);
+  define_option(options, "self_check", &ExportOptions::self_check);
+  for (const char* name : {"recover", "state", "external_data"}) define_choice(options, name);
+  options.def_rw("also", &Options::also);
+  options.def_rw("plugins", &Options::plugins);
+  options.def_rw("progress", &Options::progress, nb::arg().none());
+}
+
 /// Writes to the path, or returns the bytes when there is none.
-std::pair<ExportResult, std::optional<nb::bytes>> export_model(
-    const Model& model, const std::map<std::string, Live>& weights, const std::optional<std::string>& out, int opset,
-    std::vector<std::string> inputs, Axes dynamic_axes, std::vector<std::string> input_names,
-    std::vector<std::string> output_names, std::string custom_ops, bool allow_custom, const std::string& external_data,
-    const std::optional<Progress>& progress, const std::string& state, const std::vector<Source>& also,
-    const std::string& recover, bool strict, std::optional<std::vector<std::string>> left,
-    const std::vector<Plugin>& plugins, std::map<std::string, int> custom_opsets) {
+std::pair<ExportResult, std::optional<nb::bytes>> export_model(const Model& model,
+                                                               const std::map<std::string, Live>& weights,
+                                                               const std::optional<std::string>& out,
+                                                               const Options& options,
+                                                               std::optional<std::vector<std::string>> left) {
   const ModelSource source = source_of(model, weights);
-  ExportOptions options = options_of(opset, std::move(inputs), std::move(dynamic_axes), std::move(input_names),
-                                     std::move(output_names), std::move(custom_ops), allow_custom);
-  options.external_data = external_of(external_data);
-  options.state = state_of(state);
-  options.recover = recover_of(recover);
-  options.strict = strict;
-  options.left = std::move(left);
-  options.plugins = plugins_of(plugins);
-  options.custom_opsets = std::move(custom_opsets);
-  for (const auto& [other, its_weights] : also) options.also.push_back(source_of(other, its_weights));
-  if (progress)
-    options.progress = [&progress](uint64_t done, uint64_t total) {
-      const nb::gil_scoped_acquire held;
-      (*progress)(done, total);
-    };
+  ExportOptions given = options.core();
+  given.left = std::move(left);
   std::optional<nb::bytes> bytes;
   const auto allocate = [&bytes](uint64_t size) {
     const nb::gil_scoped_acquire held;
@@ -177,19 +185,17 @@ std::pair<ExportResult, std::optional<nb::bytes>> export_model(
   };
   const auto run = [&] {
     const nb::gil_scoped_release released;
-    return out ? export_file(source, *out, options) : export_bytes(source, allocate, options);
+    return out ? export_file(source, *out, given) : export_bytes(source, allocate, given);
   };
   ExportResult result = run();
   return {std::move(result), std::move(bytes)};
 }
 
-CheckResult check_model(const Model& model, const std::map<std::string, Live>& weights, int opset,
-                        std::vector<std::string> inputs, Axes dynamic_axes, std::string custom_ops, bool allow_custom) {
+CheckResult check_model(const Model& model, const std::map<std::string, Live>& weights, const Options& options) {
   const ModelSource source = source_of(model, weights);
-  const ExportOptions options =
-      options_of(opset, std::move(inputs), std::move(dynamic_axes), {}, {}, std::move(custom_ops), allow_custom);
+  const ExportOptions given = options.core();
   const nb::gil_scoped_release released;
-  return check_file(source, options);
+  return check_file(source, given);
 }
 
 InspectResult inspect_model(const Model& model) {
@@ -209,7 +215,7 @@ void translate(const std::exception_ptr& thrown, void* type) {
 }
 
 void define_results(nb::module_& m) {
-  nb::class_<Message>(m, "Message", "One thing that is wrong or worth knowing.")
+  nb::class_<Message>(m, "Message", "An error, a warning or a note.")
       .def_ro("code", &Message::code)
       .def_ro("severity", &Message::severity)
       .def_ro("subject", &Message::subject)
@@ -227,14 +233,14 @@ void define_results(nb::module_& m) {
       .def_ro("rank_known", &ValueInfo::rank_known)
       .def("__str__", &ValueInfo::str)
       .def("__repr__", [](const ValueInfo& self) { return "<" + self.str() + ">"; });
-  nb::class_<DimensionClaim>(m, "DimensionClaim", "What is known of a dimension that was declared dynamic.")
+  nb::class_<DimensionClaim>(m, "DimensionClaim", "What is proven of a dynamic dimension.")
       .def_ro("name", &DimensionClaim::name)
       .def_ro("constraints", &DimensionClaim::constraints)
       .def_ro("repairs", &DimensionClaim::repairs)
       .def_ro("unverified", &DimensionClaim::unverified)
       .def("__str__", [](const DimensionClaim& self) { return self.name + ": " + self.str(); })
       .def("__repr__", [](const DimensionClaim& self) { return "<" + self.name + ": " + self.str() + ">"; });
-  nb::class_<ExportResult>(m, "ExportResult")
+  nb::class_<ExportResult>(m, "ExportResult", "What an export wrote.")
       .def_ro("inputs", &ExportResult::inputs)
       .def_ro("outputs", &ExportResult::outputs)
       .def_ro("dimensions", &ExportResult::dimensions)
@@ -247,12 +253,12 @@ void define_results(nb::module_& m) {
       .def_ro("seconds", &ExportResult::seconds)
       .def_ro("messages", &ExportResult::messages)
       .def_ro("graph_text", &ExportResult::graph_text);
-  nb::class_<OperatorStatus>(m, "OperatorStatus", "One operator of a program, as `check` sees it.")
+  nb::class_<OperatorStatus>(m, "OperatorStatus", "One operator of a program that was checked.")
       .def_ro("name", &OperatorStatus::name)
       .def_ro("count", &OperatorStatus::count)
       .def_ro("supported", &OperatorStatus::supported)
       .def_ro("since", &OperatorStatus::since);
-  nb::class_<OpsetStatus>(m, "OpsetStatus", "The model in one opset.")
+  nb::class_<OpsetStatus>(m, "OpsetStatus", "A model in one opset.")
       .def_ro("opset", &OpsetStatus::opset)
       .def_ro("exportable", &OpsetStatus::exportable)
       .def_ro("nodes", &OpsetStatus::nodes);
@@ -264,7 +270,7 @@ void define_results(nb::module_& m) {
       .def_ro("lowest_opset", &CheckResult::lowest_opset)
       .def_ro("fewest_nodes_opset", &CheckResult::fewest_nodes_opset)
       .def("__bool__", [](const CheckResult& self) { return self.exportable; });
-  nb::class_<InspectResult>(m, "InspectResult", "What is in a model file.")
+  nb::class_<InspectResult>(m, "InspectResult", "The contents of a model file.")
       .def_ro("kind", &InspectResult::kind)
       .def_ro("file_version", &InspectResult::file_version)
       .def_ro("inputs", &InspectResult::inputs)
@@ -273,7 +279,7 @@ void define_results(nb::module_& m) {
       .def_ro("weights", &InspectResult::weights)
       .def_ro("weight_bytes", &InspectResult::weight_bytes)
       .def_ro("code", &InspectResult::code);
-  nb::class_<SupportedOperator>(m, "SupportedOperator")
+  nb::class_<SupportedOperator>(m, "SupportedOperator", "One operator that can be exported.")
       .def_ro("name", &SupportedOperator::name)
       .def_ro("schemas", &SupportedOperator::schemas)
       .def_ro("since", &SupportedOperator::since);
@@ -282,17 +288,14 @@ void define_results(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_core, m) {
-  nb::set_leak_warnings(false);  // results that outlive the interpreter are no fault of the user's
+  nb::set_leak_warnings(false);  // results may outlive the interpreter
   define_results(m);
   define_custom_call(m);
+  define_options(m);
   const nb::object error = nb::module_::import_("lithify._errors").attr("ExportError");
   nb::register_exception_translator(translate, nb::object(error).release().ptr());
-  m.def("export_model", export_model, "model"_a, "weights"_a, "out"_a.none(), nb::kw_only(), "opset"_a, "inputs"_a,
-        "dynamic_axes"_a, "input_names"_a, "output_names"_a, "custom_ops"_a, "allow_custom"_a, "external_data"_a,
-        "progress"_a.none(), "state"_a, "also"_a, "recover"_a, "strict"_a, "left"_a.none(), "plugins"_a,
-        "custom_opsets"_a);
-  m.def("check_model", check_model, "model"_a, "weights"_a, nb::kw_only(), "opset"_a, "inputs"_a, "dynamic_axes"_a,
-        "custom_ops"_a, "allow_custom"_a);
+  m.def("export_model", export_model, "model"_a, "weights"_a, "out"_a.none(), "options"_a, "left"_a.none());
+  m.def("check_model", check_model, "model"_a, "weights"_a, "options"_a);
   m.def("inspect_model", inspect_model, "model"_a);
   m.def("supported_operators", supported_operators);
   m.def("opset_for", opset_for, "runtime"_a);

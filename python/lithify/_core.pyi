@@ -2,7 +2,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 
 class Message:
-    """One thing that is wrong or worth knowing."""
+    """An error, a warning or a note."""
 
     @property
     def code(self) -> str: ...
@@ -52,7 +52,7 @@ class ValueInfo:
     def __repr__(self) -> str: ...
 
 class DimensionClaim:
-    """What is known of a dimension that was declared dynamic."""
+    """What is proven of a dynamic dimension."""
 
     @property
     def name(self) -> str: ...
@@ -71,6 +71,8 @@ class DimensionClaim:
     def __repr__(self) -> str: ...
 
 class ExportResult:
+    """What an export wrote."""
+
     @property
     def inputs(self) -> list[ValueInfo]: ...
 
@@ -108,7 +110,7 @@ class ExportResult:
     def graph_text(self) -> str: ...
 
 class OperatorStatus:
-    """One operator of a program, as `check` sees it."""
+    """One operator of a program that was checked."""
 
     @property
     def name(self) -> str: ...
@@ -123,7 +125,7 @@ class OperatorStatus:
     def since(self) -> int: ...
 
 class OpsetStatus:
-    """The model in one opset."""
+    """A model in one opset."""
 
     @property
     def opset(self) -> int: ...
@@ -158,7 +160,7 @@ class CheckResult:
     def __bool__(self) -> bool: ...
 
 class InspectResult:
-    """What is in a model file."""
+    """The contents of a model file."""
 
     @property
     def kind(self) -> str: ...
@@ -185,6 +187,8 @@ class InspectResult:
     def code(self) -> str: ...
 
 class SupportedOperator:
+    """One operator that can be exported."""
+
     @property
     def name(self) -> str: ...
 
@@ -223,9 +227,110 @@ class CustomCall:
 
     def foreign_node(self, arg0: str, arg1: int, arg2: str, arg3: Sequence[int | None], arg4: Mapping[str, int | float | str | Sequence[int] | Sequence[float]], arg5: Sequence[str], /) -> list[int | None]: ...
 
-def export_model(model: bytes | str, weights: Mapping[str, tuple[int, str, Sequence[int], Sequence[int]]], out: str | None, *, opset: int, inputs: Sequence[str], dynamic_axes: Mapping[str, Mapping[int, str]], input_names: Sequence[str], output_names: Sequence[str], custom_ops: str, allow_custom: bool, external_data: str, progress: Callable[[int, int], None] | None, state: str, also: Sequence[tuple[bytes | str, Mapping[str, tuple[int, str, Sequence[int], Sequence[int]]]]], recover: str, strict: bool, left: Sequence[str] | None, plugins: Sequence[tuple[str, Callable[[CustomCall], Sequence[int | None]]]], custom_opsets: Mapping[str, int]) -> tuple[ExportResult, bytes | None]: ...
+class Options:
+    """The options of an export; see lithify.hpp."""
 
-def check_model(model: bytes | str, weights: Mapping[str, tuple[int, str, Sequence[int], Sequence[int]]], *, opset: int, inputs: Sequence[str], dynamic_axes: Mapping[str, Mapping[int, str]], custom_ops: str, allow_custom: bool) -> CheckResult: ...
+    def __init__(self) -> None: ...
+
+    @property
+    def opset(self) -> int: ...
+
+    @opset.setter
+    def opset(self, arg: int, /) -> None: ...
+
+    @property
+    def inputs(self) -> list[str]: ...
+
+    @inputs.setter
+    def inputs(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def dynamic_axes(self) -> dict[str, dict[int, str]]: ...
+
+    @dynamic_axes.setter
+    def dynamic_axes(self, arg: Mapping[str, Mapping[int, str]], /) -> None: ...
+
+    @property
+    def discover(self) -> bool: ...
+
+    @discover.setter
+    def discover(self, arg: bool, /) -> None: ...
+
+    @property
+    def input_names(self) -> list[str]: ...
+
+    @input_names.setter
+    def input_names(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def output_names(self) -> list[str]: ...
+
+    @output_names.setter
+    def output_names(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def strict(self) -> bool: ...
+
+    @strict.setter
+    def strict(self, arg: bool, /) -> None: ...
+
+    @property
+    def unroll(self) -> int: ...
+
+    @unroll.setter
+    def unroll(self, arg: int, /) -> None: ...
+
+    @property
+    def custom_ops(self) -> str: ...
+
+    @custom_ops.setter
+    def custom_ops(self, arg: str, /) -> None: ...
+
+    @property
+    def custom_opsets(self) -> dict[str, int]: ...
+
+    @custom_opsets.setter
+    def custom_opsets(self, arg: Mapping[str, int], /) -> None: ...
+
+    @property
+    def allow_custom(self) -> bool: ...
+
+    @allow_custom.setter
+    def allow_custom(self, arg: bool, /) -> None: ...
+
+    @property
+    def self_check(self) -> bool: ...
+
+    @self_check.setter
+    def self_check(self, arg: bool, /) -> None: ...
+
+    recover: str
+
+    state: str
+
+    external_data: str
+
+    @property
+    def also(self) -> list[tuple[bytes | str, dict[str, tuple[int, str, list[int], list[int]]]]]: ...
+
+    @also.setter
+    def also(self, arg: Sequence[tuple[bytes | str, Mapping[str, tuple[int, str, Sequence[int], Sequence[int]]]]], /) -> None: ...
+
+    @property
+    def plugins(self) -> list[tuple[str, Callable[[CustomCall], list[int | None]]]]: ...
+
+    @plugins.setter
+    def plugins(self, arg: Sequence[tuple[str, Callable[[CustomCall], Sequence[int | None]]]], /) -> None: ...
+
+    @property
+    def progress(self) -> Callable[[int, int], None] | None: ...
+
+    @progress.setter
+    def progress(self, arg: Callable[[int, int], None] | None, /) -> None: ...
+
+def export_model(model: bytes | str, weights: Mapping[str, tuple[int, str, Sequence[int], Sequence[int]]], out: str | None, options: Options, left: Sequence[str] | None) -> tuple[ExportResult, bytes | None]: ...
+
+def check_model(model: bytes | str, weights: Mapping[str, tuple[int, str, Sequence[int], Sequence[int]]], options: Options) -> CheckResult: ...
 
 def inspect_model(model: bytes | str) -> InspectResult: ...
 

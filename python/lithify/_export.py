@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 from lithify import _core
 from lithify._errors import ExportError
-from lithify._files import declarations, opset_of
+from lithify._files import Recover, State, declarations, opset_of, options
 
 if TYPE_CHECKING:
     from lithify._call import Attempt, Call
@@ -83,16 +83,25 @@ def export(
     progress: Callable[[int, int], None] | None = None,
     custom_ops: str | os.PathLike[str] | None = None,
     allow_custom: bool = False,
-    state: Literal["error", "io", "frozen"] = "error",
+    state: State = "error",
+    recover: Recover = "decided",
+    strict: bool = False,
+    unroll: int = 128,
+    self_check: bool = False,
 ) -> Result:
-    """Writes `model` as ONNX. All arguments are those of torch.onnx.export, and five more:
+    """Writes `model` as ONNX. All arguments are those of torch.onnx.export, and these:
 
     capture: how the program is taken from the model: "trace", "script", "export" (torch.export), or "auto".
     progress: called with the bytes written and the bytes in all.
-    custom_ops: a file that says what operators of your own become.
-    allow_custom: keep operators that are not known as nodes of their namespace's domain.
-    state: what buffers become that the model changes as it runs and that results depend on: an error, further inputs and
-        outputs ("io"), or what they are now, at the beginning of every run ("frozen").
+    custom_ops: a file of declarations of custom operators.
+    allow_custom: keep unknown operators as nodes of the domain that their namespace names.
+    state: what happens to buffers that the model changes and its results depend on: the model is refused ("error"), they
+        become inputs and outputs ("io"), or every run starts from what they are now ("frozen").
+    recover: which hard-coded sizes become formulas of the dynamic dimensions again: none ("never"), those that the program
+        decides ("decided"), or also those that it leaves a choice for ("guess").
+    strict: refuse constants that may be sizes of the sample, of which the default only warns.
+    unroll: unroll loops of at most this many iterations, where that is known; others become Loop.
+    self_check: compare every value with the type and sizes that torch.export recorded of it.
 
     `opset_version` is a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17".
 
@@ -130,10 +139,7 @@ def export(
     def convert(attempt: Attempt) -> tuple[_core.ExportResult, bytes | None]:
         main, *also = attempt.captures
         call.drop_unknown(axes, main)
-        return _core.export_model(
-            main.file,
-            main.weights,
-            path,
+        chosen = options(
             opset=opset_of(opset_version),
             inputs=call.specifications(main),
             dynamic_axes=axes,
@@ -145,12 +151,14 @@ def export(
             progress=progress,
             state=state,
             also=[(other.file, other.weights) for other in also],
-            recover="never" if attempt.proven else "decided",
-            strict=attempt.proven,
-            left=main.sizes,
+            recover="never" if attempt.proven else recover,
+            strict=attempt.proven or strict,
+            unroll=unroll,
+            self_check=self_check,
             plugins=translations.plugins,
             custom_opsets=dict(custom_opsets or {}),
         )
+        return _core.export_model(main.file, main.weights, path, chosen, main.sizes)
 
     try:
         attempt, (done, contents) = _first_that_works(call, capture, axes, convert)

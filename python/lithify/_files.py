@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +11,8 @@ from lithify import _core
 
 PathLike = str | os.PathLike[str]
 Opset = int | str  # a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17"
+Recover = Literal["never", "decided", "guess"]
+State = Literal["error", "io", "frozen"]
 
 
 def convert(
@@ -20,40 +22,25 @@ def convert(
     opset_version: Opset = _core.default_opset,
     inputs: Sequence[str] = (),
     dynamic_axes: Mapping[str, Mapping[int, str]] | None = None,
+    discover: bool = False,
     input_names: Sequence[str] = (),
     output_names: Sequence[str] = (),
+    also: Sequence[PathLike] = (),
+    recover: Recover = "decided",
+    strict: bool = False,
+    state: State = "error",
+    unroll: int = 128,
     custom_ops: PathLike | None = None,
+    custom_opsets: Mapping[str, int] | None = None,
     allow_custom: bool = False,
     external_data: Literal["auto", "always", "never"] = "auto",
-    state: Literal["error", "io", "frozen"] = "error",
-    also: Sequence[PathLike] = (),
-    recover: Literal["never", "decided", "guess"] = "decided",
-    strict: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    self_check: bool = False,
 ) -> _core.ExportResult:
-    """Writes a file of torch.jit.save or torch.export.save as ONNX. `inputs` says what the file does not:
-    "x:float32[batch,3,224,224]". `also` has captures of the same model at other sizes; docs/sizes.md says what they are good
-    for, and what `recover` and `strict` do."""
-    result, _ = _core.export_model(
-        os.fspath(model),
-        {},
-        os.fspath(out),
-        opset=opset_of(opset_version),
-        inputs=list(inputs),
-        dynamic_axes=_plain(dynamic_axes),
-        input_names=list(input_names),
-        output_names=list(output_names),
-        custom_ops=declarations(custom_ops),
-        allow_custom=allow_custom,
-        external_data=external_data,
-        progress=None,
-        state=state,
-        also=[(os.fspath(other), {}) for other in also],
-        recover=recover,
-        strict=strict,
-        left=None,
-        plugins=[],
-        custom_opsets={},
-    )
+    """Writes a file of torch.jit.save or torch.export.save as ONNX. `inputs` has types and sizes that the file lacks:
+    "x:float32[batch,3,224,224]". docs/python.md describes all arguments."""
+    chosen = _chosen(locals())
+    result, _ = _core.export_model(os.fspath(model), {}, os.fspath(out), chosen, None)
     return result
 
 
@@ -63,23 +50,44 @@ def check(
     opset_version: Opset = _core.default_opset,
     inputs: Sequence[str] = (),
     dynamic_axes: Mapping[str, Mapping[int, str]] | None = None,
+    discover: bool = False,
+    input_names: Sequence[str] = (),
+    output_names: Sequence[str] = (),
+    also: Sequence[PathLike] = (),
+    recover: Recover = "decided",
+    strict: bool = False,
+    state: State = "error",
+    unroll: int = 128,
     custom_ops: PathLike | None = None,
+    custom_opsets: Mapping[str, int] | None = None,
     allow_custom: bool = False,
+    self_check: bool = False,
 ) -> _core.CheckResult:
-    """Whether a model file can be exported, with every reason why not. True or false as a condition."""
-    return _core.check_model(
-        os.fspath(model),
-        {},
-        opset=opset_of(opset_version),
-        inputs=list(inputs),
-        dynamic_axes=_plain(dynamic_axes),
-        custom_ops=declarations(custom_ops),
-        allow_custom=allow_custom,
-    )
+    """Checks whether `convert` can export a model file with these arguments, and finds every reason why not. The result
+    is true or false as a condition."""
+    chosen = _chosen(locals())
+    return _core.check_model(os.fspath(model), {}, chosen)
+
+
+def _chosen(arguments: Mapping[str, Any]) -> _core.Options:
+    """The options of a call of `convert` or `check`, of all its arguments by name."""
+    given = {name: value for name, value in arguments.items() if name not in ("model", "out") and value is not None}
+    given["opset"] = opset_of(given.pop("opset_version", None))
+    given["custom_ops"] = declarations(given.get("custom_ops"))
+    given["also"] = [(os.fspath(other), {}) for other in given["also"]]
+    return options(**given)
+
+
+def options(**values: Any) -> _core.Options:
+    """Options of the core, by their names there."""
+    out = _core.Options()
+    for name, value in values.items():
+        setattr(out, name, value)
+    return out
 
 
 def inspect(model: PathLike) -> _core.InspectResult:
-    """What is in a model file."""
+    """Reads a model file without exporting it."""
     return _core.inspect_model(os.fspath(model))
 
 
@@ -94,7 +102,3 @@ def opset_of(asked: Opset | None) -> int:
 def declarations(custom_ops: PathLike | None) -> str:
     """The text of a file of custom operators."""
     return Path(custom_ops).read_text() if custom_ops is not None else ""
-
-
-def _plain(axes: Mapping[str, Mapping[int, str]] | None) -> dict[str, dict[int, Any]]:
-    return {name: dict(dims) for name, dims in (axes or {}).items()}

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "base/options.hpp"
+#include "lithify/lithify.hpp"
+
 namespace lithify {
 
 std::string code_text(Code code) { return fmt::format("LTH{:03}", static_cast<int>(code)); }
@@ -24,12 +27,15 @@ std::string Place::str() const {
   return function.empty() ? fmt::format("{}:{}", file, line) : fmt::format("{}:{}, in {}", file, line, function);
 }
 
-std::string Diagnostic::str() const {
+std::string Diagnostic::str() const { return str(Interface::Cpp); }
+
+std::string Diagnostic::str(Interface interface) const {
   constexpr const char* names[] = {"note", "warning", "error"};
-  std::string out = fmt::format("{} {}: {}", names[static_cast<int>(severity)], code_text(code), printable(message));
+  std::string out =
+      fmt::format("{} {}: {}", names[static_cast<int>(severity)], code_text(code), spelled(message, interface));
   if (place.known()) out += fmt::format("\n  at {}", printable(place.str()));
   if (!place.text.empty()) out += fmt::format("\n     {}", printable(place.text));
-  if (!hint.empty()) out += fmt::format("\n  hint: {}", printable(hint));
+  if (!hint.empty()) out += fmt::format("\n  hint: {}", spelled(hint, interface));
   return out;
 }
 

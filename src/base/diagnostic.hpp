@@ -9,6 +9,8 @@
 
 namespace lithify {
 
+enum class Interface;
+
 enum class Code {
 #define CODE(number, name, meaning) name = number,
 #include "base/codes.def"
@@ -38,14 +40,16 @@ struct Place {
 struct Diagnostic {
   Code code = Code::Internal;
   Severity severity = Severity::Error;
-  std::string message;  ///< one sentence, without a final period
+  std::string message;  ///< one sentence, without a final period; options as `option` of base/options.hpp writes them
   Place place;          ///< where in the user's source
-  std::string hint;     ///< what to do next; may be empty
-  std::string subject;  ///< what it is about (an operator's or a record's name), for tables; may be empty
+  std::string hint;     ///< what to do next, written like `message`; may be empty
+  std::string subject;  ///< the name of an operator or record, for tables; may be empty
 
   bool operator==(const Diagnostic&) const = default;
 
-  /// "error LTH040: message\n  at file:line\n  hint: ...", control characters escaped.
+  /// "error LTH040: message\n  at file:line\n  hint: ...", control characters escaped, in the terms of an interface.
+  std::string str(Interface interface) const;
+  /// The same for C++.
   std::string str() const;
 };
 

@@ -1,4 +1,4 @@
-// The C ABI over the C++ API: checks what comes in, and turns every exception into a status.
+// The C ABI over the C++ API: checks arguments, and turns every exception into a status.
 #include <new>
 #include <string_view>
 
@@ -43,6 +43,23 @@ lithify_status set(lithify_options* options, bool valid, F change) {
   });
 }
 
+lithify_status set_flag(lithify_options* options, bool ExportOptions::*member, int flag) {
+  return set(options, flag == 0 || flag == 1, [&](ExportOptions& o) { o.*member = flag == 1; });
+}
+
+/// Constants of C have the numbers of the enums, from 0 to `last`.
+template <class Enum>
+lithify_status set_enum(lithify_options* options, Enum ExportOptions::*member, int choice, int last) {
+  return set(options, choice >= 0 && choice <= last, [&](ExportOptions& o) { o.*member = static_cast<Enum>(choice); });
+}
+
+/// The options of a call that gives none.
+ExportOptions default_options() {
+  ExportOptions options;
+  options.interface = lithify::Interface::C;
+  return options;
+}
+
 template <class T>
 lithify_status release(const void* handle) {
   return guarded([&]() -> lithify_status {
@@ -56,13 +73,13 @@ std::vector<std::string> texts(const std::vector<lithify::ValueInfo>& values) {
   return out;
 }
 
-/// Calls `work`, which fills a Result and says whether all went well, with the options behind the handle; gives the
+/// Calls `work`, which fills a Result and returns whether it succeeded, with the options behind the handle; gives the
 /// caller a handle of the result.
 template <class F>
 lithify_status perform(bool valid, const lithify_options* handle, lithify_result** result, F work) {
   if (result) *result = nullptr;
   return guarded([&]() -> lithify_status {
-    ExportOptions options;
+    ExportOptions options = default_options();
     if (handle && !handles().use<ExportOptions>(handle, [&](ExportOptions& o) { options = o; }))
       return LITHIFY_ERROR_HANDLE;
     if (!valid) return LITHIFY_ERROR_ARGUMENT;
@@ -122,7 +139,7 @@ lithify_status inspect_model(bool valid, F source, lithify_result** result) {
   });
 }
 
-/// What `get` finds in the result; nothing for a handle that is none.
+/// What `get` finds in the result; nothing for an invalid handle.
 template <class T, class F>
 T ask(const lithify_result* result, F get) {
   T out{};
@@ -148,9 +165,9 @@ const std::string& itself(const std::string& text) { return text; }
 const char* lithify_status_text(lithify_status status) {
   switch (status) {
     case LITHIFY_OK:
-      return "all went well";
+      return "the call succeeded";
     case LITHIFY_ERROR_MODEL:
-      return "the model cannot be exported; the messages of the result say why";
+      return "the model cannot be exported; the messages of the result have the reasons";
     case LITHIFY_ERROR_HANDLE:
       return "a handle is null, was freed, or is of another kind";
     case LITHIFY_ERROR_ARGUMENT:
@@ -158,7 +175,7 @@ const char* lithify_status_text(lithify_status status) {
     case LITHIFY_ERROR_MEMORY:
       return "there is not enough memory";
     case LITHIFY_ERROR_INTERNAL:
-      return "the library has a fault";
+      return "a fault of the library";
     default:
       return "there is no such status";
   }
@@ -169,7 +186,7 @@ const char* lithify_version(void) { return lithify::version(); }
 lithify_options* lithify_options_new(void) {
   void* made = nullptr;
   guarded([&]() -> lithify_status {
-    made = handles().add(ExportOptions());
+    made = handles().add(default_options());
     return LITHIFY_OK;
   });
   return static_cast<lithify_options*>(made);
@@ -187,7 +204,7 @@ lithify_status lithify_options_set_target(lithify_options* options, const char* 
   try {
     if (is_text(runtime)) opset = lithify::opset_for(runtime);
   } catch (const std::exception&) {
-    // There is no such runtime.
+    // The runtime is not known.
   }
   return set(options, opset > 0, [&](ExportOptions& o) { o.opset = opset; });
 }
@@ -210,19 +227,52 @@ lithify_status lithify_options_add_output_name(lithify_options* options, const c
   return set(options, is_text(name), [&](ExportOptions& o) { o.output_names.emplace_back(name); });
 }
 
+lithify_status lithify_options_set_discover(lithify_options* options, int discover) {
+  return set_flag(options, &ExportOptions::discover, discover);
+}
+
+lithify_status lithify_options_add_also(lithify_options* options, const char* model) {
+  return set(options, is_text(model), [&](ExportOptions& o) { o.also.emplace_back(model); });
+}
+
+lithify_status lithify_options_add_also_bytes(lithify_options* options, const void* data, size_t size) {
+  return set(options, data && size, [&](ExportOptions& o) { o.also.push_back(in_memory(data, size)); });
+}
+
+lithify_status lithify_options_set_recover(lithify_options* options, int recover) {
+  return set_enum(options, &ExportOptions::recover, recover, LITHIFY_RECOVER_GUESS);
+}
+
+lithify_status lithify_options_set_strict(lithify_options* options, int strict) {
+  return set_flag(options, &ExportOptions::strict, strict);
+}
+
+lithify_status lithify_options_set_state(lithify_options* options, int state) {
+  return set_enum(options, &ExportOptions::state, state, LITHIFY_STATE_FROZEN);
+}
+
+lithify_status lithify_options_set_unroll(lithify_options* options, int64_t iterations) {
+  return set(options, iterations >= 0, [&](ExportOptions& o) { o.unroll = iterations; });
+}
+
 lithify_status lithify_options_set_custom_operators(lithify_options* options, const char* declarations) {
   return set(options, is_text(declarations), [&](ExportOptions& o) { o.custom_ops = declarations; });
 }
 
+lithify_status lithify_options_add_custom_opset(lithify_options* options, const char* domain, int version) {
+  return set(options, is_text(domain) && version >= 1, [&](ExportOptions& o) { o.custom_opsets[domain] = version; });
+}
+
 lithify_status lithify_options_set_allow_custom(lithify_options* options, int allow) {
-  return set(options, allow == 0 || allow == 1, [&](ExportOptions& o) { o.allow_custom = allow == 1; });
+  return set_flag(options, &ExportOptions::allow_custom, allow);
 }
 
 lithify_status lithify_options_set_external_data(lithify_options* options, int when) {
-  using When = ExportOptions::ExternalData;
-  constexpr When meanings[] = {When::Auto, When::Always, When::Never};
-  bool valid = when >= LITHIFY_EXTERNAL_DATA_AUTO && when <= LITHIFY_EXTERNAL_DATA_NEVER;
-  return set(options, valid, [&](ExportOptions& o) { o.external_data = meanings[when]; });
+  return set_enum(options, &ExportOptions::external_data, when, LITHIFY_EXTERNAL_DATA_NEVER);
+}
+
+lithify_status lithify_options_set_self_check(lithify_options* options, int check) {
+  return set_flag(options, &ExportOptions::self_check, check);
 }
 
 lithify_status lithify_options_set_progress(lithify_options* options, lithify_progress progress, void* user) {

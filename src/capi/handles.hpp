@@ -1,4 +1,4 @@
-// What stands behind the handles of the C ABI.
+// The objects behind the handles of the C ABI.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace lithify::capi {
 
-/// What a call has to say; nothing in it changes once it has a handle.
+/// The result of a call; nothing in it changes once it has a handle.
 struct Result {
   std::string json;
   std::vector<Message> messages;
@@ -23,8 +23,8 @@ struct Result {
   std::vector<std::byte> bytes;      ///< the ONNX file, when it was not written to one
 };
 
-/// The objects that callers hold handles of. A handle is a number, counted up and never used again, so one that was
-/// freed or made up is found to be none.
+/// The objects that callers hold handles of. A handle is a number, counted up and never reused, so one that was freed
+/// or made up is recognized as invalid.
 class Handles {
  public:
   template <class T>

@@ -1,16 +1,15 @@
-// The command line: export, inspect, check, ops, verify.
+// The command line: export, inspect, check, ops, verify. Its options are in cli/options.hpp.
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "base/diagnostic.hpp"
+#include "cli/options.hpp"
 #include "lithify/lithify.hpp"
 
 namespace {
@@ -20,13 +19,7 @@ using namespace lithify;
 struct Arguments {
   std::string model;
   std::string out;
-  ExportOptions options;
-  std::vector<std::string> dynamic;
-  std::vector<std::string> also;
-  std::string external = "auto";
-  std::string target;
-  std::string custom_ops;
-  std::string recover = "decided";
+  cli::ExportArguments exporting;
   bool verbose = false;
   bool quiet = false;
   bool json = false;
@@ -34,47 +27,6 @@ struct Arguments {
   bool markdown = false;
   bool discover = false;
 };
-
-class BadArgument : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// 'x:0=batch,1=seq'
-void parse_dynamic(const std::string& text, ExportOptions& options) {
-  if (text == "auto") {
-    options.discover = true;
-    return;
-  }
-  auto bad = [&] { throw BadArgument(fmt::format("--dynamic '{}' is not of the form 'x:0=batch,1=seq'", text)); };
-  size_t colon = text.find(':');
-  if (colon == std::string::npos || colon == 0) bad();
-  auto& axes = options.dynamic_axes[text.substr(0, colon)];
-  std::string rest = text.substr(colon + 1);
-  for (size_t at = 0; at <= rest.size();) {
-    size_t comma = std::min(rest.find(',', at), rest.size());
-    std::string item = rest.substr(at, comma - at);
-    size_t eq = item.find('=');
-    if (eq == std::string::npos || eq == 0 || eq + 1 == item.size()) bad();
-    size_t used = 0;
-    int64_t axis = 0;
-    try {
-      axis = std::stoll(item.substr(0, eq), &used);
-    } catch (const std::exception&) {
-      bad();
-    }
-    if (used != eq) bad();
-    if (!axes.emplace(axis, item.substr(eq + 1)).second)
-      throw BadArgument(fmt::format("--dynamic '{}' names axis {} twice", text, axis));
-    at = comma + 1;
-  }
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in) throw BadArgument(fmt::format("'{}' cannot be read", path));
-  return text;
-}
 
 std::string size_text(uint64_t bytes) {
   if (bytes >= 1'000'000'000) return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9);
@@ -105,18 +57,15 @@ std::string listed(const std::vector<std::pair<std::string, int>>& counts, size_
   return out;
 }
 
-// Each message once to the error stream; of many about one operator, the first, with the number of places.
 void print_messages(const std::vector<Message>& messages) {
   for (const Message& m : messages) fmt::print(stderr, "{}\n", m.pretty);
 }
 
 int run_export(Arguments& a) {
-  a.options.external_data = a.external == "always"  ? ExportOptions::ExternalData::Always
-                            : a.external == "never" ? ExportOptions::ExternalData::Never
-                                                    : ExportOptions::ExternalData::Auto;
+  ExportOptions& options = a.exporting.options;
   bool bar = !a.quiet && isatty(STDERR_FILENO);
   if (bar) {
-    a.options.progress = [last = -1](uint64_t done, uint64_t all) mutable {
+    options.progress = [last = -1](uint64_t done, uint64_t all) mutable {
       if (all < 64'000'000) return;
       int percent = static_cast<int>(done * 100 / all);
       if (percent == last) return;
@@ -126,7 +75,7 @@ int run_export(Arguments& a) {
       std::fflush(stderr);
     };
   }
-  ExportResult r = export_file(a.model, a.out, a.options);
+  ExportResult r = export_file(a.model, a.out, options);
   if (a.json) {
     fmt::print("{}\n", to_json(r));
     return 0;
@@ -153,7 +102,7 @@ int run_export(Arguments& a) {
 
 int run_inspect(const Arguments& a) {
   InspectResult r = inspect_file(a.model);
-  if (a.discover) r.dynamic = discover_file(a.model);
+  if (a.discover) r.dynamic = discover_file(a.model, a.exporting.options);
   if (a.json) {
     if (!a.code) r.code.clear();
     fmt::print("{}\n", to_json(r));
@@ -168,17 +117,17 @@ int run_inspect(const Arguments& a) {
   }
   fmt::print("  {:<8} {}\n", "returns", r.returns);
   fmt::print("  {:<8} {} tensors, {}\n", "weights", r.weights, size_text(r.weight_bytes));
-  fmt::print("  operators, as they stand in the code:\n");
+  fmt::print("  operators, as written in the code:\n");
   for (auto& [name, count] : r.operators) fmt::print("    {:5} {}\n", count, name);
   if (a.code) fmt::print("\n{}", r.code);
   return 0;
 }
 
-// What loads an opset: the oldest release of each runtime, as the releases after it do too.
+// The oldest runtime that loads an opset; the releases after it do too.
 std::string loaded_by(int opset) {
   for (const Runtime& r : runtimes())
     if (r.opset >= opset) return r.name + " and later";
-  return "no runtime of the table";
+  return "no known runtime";
 }
 
 void print_opsets(const CheckResult& r) {
@@ -192,7 +141,7 @@ void print_opsets(const CheckResult& r) {
 }
 
 int run_check(const Arguments& a) {
-  CheckResult r = check_file(a.model, a.options);
+  CheckResult r = check_file(a.model, a.exporting.options);
   if (a.json) {
     fmt::print("{}\n", to_json(r));
     return r.exportable ? 0 : 1;
@@ -204,13 +153,13 @@ int run_check(const Arguments& a) {
   if (!r.messages.empty()) fmt::print("\n");
   for (const Message& m : r.messages) fmt::print("{}\n", m.pretty);
   if (!r.opsets.empty()) print_opsets(r);
-  fmt::print("\n{} {} be exported to opset {}\n", a.model, r.exportable ? "can" : "cannot", a.options.opset);
+  fmt::print("\n{} {} be exported to opset {}\n", a.model, r.exportable ? "can" : "cannot", r.opset);
   return r.exportable ? 0 : 1;
 }
 
 // The page docs/operators.md. An operator whose name ends in '_' or '_copy' follows from the one without.
 void print_markdown(const std::vector<SupportedOperator>& all) {
-  fmt::print("# Operators\n\n{} operators can be exported, to opsets {} to {} unless a row says otherwise. ",
+  fmt::print("# Operators\n\n{} operators can be exported, to opsets {} to {} unless a row has a later one. ",
              all.size(), lowest_opset, highest_opset);
   fmt::print(
       "Forms that write in place (`op_`), to `out=`, or copy a view (`op_copy`) follow from the plain ones and have "
@@ -252,58 +201,7 @@ void add_model(CLI::App& command, Arguments& a) {
   command.add_option("MODEL", a.model, "model file of torch.jit.save or torch.export.save")->required();
 }
 
-void add_conversion(CLI::App& command, Arguments& a) {
-  CLI::Option* opset =
-      command
-          .add_option("--opset", a.options.opset,
-                      fmt::format("ONNX opset, {} to {}, or latest", lowest_opset, highest_opset))
-          ->capture_default_str()
-          ->transform([](const std::string& s) { return s == "latest" ? std::to_string(highest_opset) : s; }, "",
-                      "opset");
-  command.add_option("--target", a.target, "the newest opset that a runtime loads: ort-1.17")->excludes(opset);
-  command.add_option("--custom-ops", a.custom_ops, "a file that says what operators of your own become");
-  command.add_flag("--allow-custom", a.options.allow_custom,
-                   "keep operators that are not known as nodes of their namespace's domain");
-  command
-      .add_option("--input", a.options.inputs,
-                  "type and sizes of an input: 'x:float32[batch,3,224,224]'; names are dynamic sizes, 'batch=2' gives "
-                  "the sample's")
-      ->allow_extra_args(false);
-  command
-      .add_option("--unroll", a.options.unroll,
-                  "loops of at most this many turns, where that is known, become copies of their bodies")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command
-      .add_option("--state", a.options.state,
-                  "what a model that keeps state in its buffers becomes: nothing (error), a model with the state as "
-                  "further inputs and outputs (io), or one that begins anew with every run (frozen)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, ExportOptions::State>{{"error", ExportOptions::State::Refuse},
-                                                      {"io", ExportOptions::State::InOut},
-                                                      {"frozen", ExportOptions::State::Frozen}}));
-  command.add_option("--dynamic", a.dynamic, "dynamic dimensions: 'x:0=batch,1=seq'; 'auto' for all that can be")
-      ->allow_extra_args(false);
-  command
-      .add_flag("--recover{decided}", a.recover,
-                "numbers that tracing hard-coded become formulas of the dynamic dimensions, where the program decides "
-                "which (the default); --recover=guess: also where it leaves a choice")
-      ->check(CLI::IsMember({"decided", "guess"}));
-  command.add_flag_callback(
-      "--no-recover", [&a] { a.recover = "never"; }, "refuse such numbers instead");
-  command.add_option("--input-names", a.options.input_names, "names of the inputs, in order")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command.add_option("--output-names", a.options.output_names, "names of the outputs, in order")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-}
-
-}  // namespace
-
-namespace {
-
-/// Running a model takes PyTorch, so this is the Python package's: of the interpreter beside this program, or on the
+/// Running a model takes PyTorch, so the Python package does it: in the interpreter beside this program, or on the
 /// path.
 int run_verify(const std::vector<std::string>& arguments) {
   std::error_code ignored;
@@ -315,7 +213,7 @@ int run_verify(const std::vector<std::string>& arguments) {
   for (std::string& word : words) list.push_back(word.data());
   list.push_back(nullptr);
   execvp(list[0], list.data());
-  throw BadArgument(fmt::format("'{}' cannot be run: {}", python, std::strerror(errno)));
+  throw cli::BadArgument(fmt::format("'{}' cannot be run: {}", python, std::strerror(errno)));
 }
 
 }  // namespace
@@ -329,35 +227,30 @@ int main(int argc, char** argv) {
   CLI::App* to_onnx = app.add_subcommand("export", "write the model as ONNX");
   add_model(*to_onnx, a);
   to_onnx->add_option("-o,--output", a.out, "the ONNX file to write")->required();
-  add_conversion(*to_onnx, a);
-  to_onnx->add_option("--also", a.also, "a capture of the same model at other sizes")->allow_extra_args(false);
-  to_onnx->add_flag("--strict", a.options.strict, "refuse numbers in values that may be sizes of the sample");
-  to_onnx->add_flag("--json", a.json, "what was written, as JSON");
-  to_onnx->add_option("--external-data", a.external, "weights in a file of their own: auto (above 2 GB), always, never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
-  to_onnx->add_flag("--self-check", a.options.self_check,
-                    "compare every value with what a file of torch.export records of its type and sizes");
+  a.exporting.add_shared_options(*to_onnx);
+  a.exporting.add_export_options(*to_onnx);
+  to_onnx->add_flag("--json", a.json, "print what was written and proven as JSON");
   to_onnx->add_flag("-v,--verbose", a.verbose, "print the graph");
   to_onnx->add_flag("-q,--quiet", a.quiet, "print only warnings and errors");
 
-  CLI::App* inspect = app.add_subcommand("inspect", "say what is in a model file");
+  CLI::App* inspect = app.add_subcommand("inspect", "show the contents of a model file");
   add_model(*inspect, a);
-  inspect->add_flag("--json", a.json, "as JSON");
-  inspect->add_flag("--dynamic", a.discover, "the axes that can be dynamic, found by trying");
-  inspect->add_flag("--code", a.code, "the program text as well");
+  inspect->add_flag("--json", a.json, "print JSON");
+  inspect->add_flag("--dynamic", a.discover, "also the axes that can be dynamic, detected automatically");
+  inspect->add_flag("--code", a.code, "also the text of the program");
 
-  CLI::App* check = app.add_subcommand("check", "say whether the model can be exported, and every reason why not");
+  CLI::App* check =
+      app.add_subcommand("check", "check whether the model can be exported, and list every reason why not");
   add_model(*check, a);
-  add_conversion(*check, a);
-  check->add_flag("--json", a.json, "as JSON");
+  a.exporting.add_shared_options(*check);
+  check->add_flag("--json", a.json, "print JSON");
 
   CLI::App* ops = app.add_subcommand("ops", "list the operators that can be exported");
-  ops->add_flag("--json", a.json, "as JSON");
-  ops->add_flag("--markdown", a.markdown, "as the page docs/operators.md");
+  ops->add_flag("--json", a.json, "print JSON");
+  ops->add_flag("--markdown", a.markdown, "print the page docs/operators.md");
 
   CLI::App* verify = app.add_subcommand(
-      "verify", "run the model and the ONNX file made of it, and compare them; needs the Python package and PyTorch");
+      "verify", "run the model and its ONNX file, and compare the results; needs the Python package and PyTorch");
   verify->prefix_command()->set_help_flag();
 
   try {
@@ -367,13 +260,7 @@ int main(int argc, char** argv) {
     return code == 0 ? 0 : 1;
   }
   try {
-    for (const std::string& d : a.dynamic) parse_dynamic(d, a.options);
-    if (!a.target.empty()) a.options.opset = opset_for(a.target);
-    if (!a.custom_ops.empty()) a.options.custom_ops = read_text(a.custom_ops);
-    a.options.also.assign(a.also.begin(), a.also.end());
-    a.options.recover = a.recover == "never"   ? ExportOptions::Recover::Never
-                        : a.recover == "guess" ? ExportOptions::Recover::Guess
-                                               : ExportOptions::Recover::Decided;
+    a.exporting.complete();
     if (*to_onnx) return run_export(a);
     if (*inspect) return run_inspect(a);
     if (*check) return run_check(a);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/options.hpp"
 #include "driver/discover.hpp"
 #include "driver/inputs.hpp"
 #include "driver/recover.hpp"
@@ -19,38 +20,31 @@
 namespace lithify {
 namespace {
 
-Message to_message(const Diagnostic& d) {
-  constexpr const char* names[] = {"note", "warning", "error"};
-  return {code_text(d.code),
-          names[static_cast<int>(d.severity)],
-          d.subject,
-          d.message,
-          d.place.file,
-          d.place.line,
-          d.place.function,
-          d.hint,
-          d.str()};
-}
-
-std::vector<Message> to_messages(const std::vector<Diagnostic>& all) {
+/// Diagnostics in the terms of the interface that was called.
+std::vector<Message> to_messages(const std::vector<Diagnostic>& all, Interface interface) {
+  constexpr const char* severities[] = {"note", "warning", "error"};
   std::vector<Message> out;
-  for (const Diagnostic& d : all) out.push_back(to_message(d));
+  for (const Diagnostic& d : all)
+    out.push_back({code_text(d.code), severities[static_cast<int>(d.severity)], printable(d.subject),
+                   spelled(d.message, interface), printable(d.place.file), d.place.line, printable(d.place.function),
+                   spelled(d.hint, interface), d.str(interface)});
   return out;
 }
 
-/// Runs `f`, and turns every way in which it can fail into an ExportError.
+/// Runs `f`, and turns every failure into an ExportError.
 template <class F>
-auto guarded(F f) -> decltype(f()) {
+auto guarded(Interface interface, F f) -> decltype(f()) {
+  auto failed = [&](const Error& e) { return ExportError(to_messages(e.diagnostics(), interface)); };
   try {
     return f();
   } catch (const Error& e) {
-    throw ExportError(to_messages(e.diagnostics()));
+    throw failed(e);
   } catch (const std::bad_alloc&) {
-    throw ExportError(to_messages(Error(Code::LimitExceeded, "there is not enough memory").diagnostics()));
+    throw failed(Error(Code::LimitExceeded, "there is not enough memory"));
   } catch (const ExportError&) {
     throw;
   } catch (const std::exception& e) {
-    throw ExportError(to_messages(Error(Code::Internal, e.what()).diagnostics()));
+    throw failed(Error(Code::Internal, e.what()));
   }
 }
 
@@ -179,7 +173,7 @@ std::vector<DimensionClaim> claims_of(const driver::Evaluated& e) {
 /// `out` is what write_model takes: a path, or how to get memory.
 template <class Out>
 ExportResult export_to(const ModelSource& model, const Out& out, const ExportOptions& options) {
-  return guarded([&] {
+  return guarded(options.interface, [&] {
     Stopwatch watch;
     const Opened opened(model, options);
     watch.lap("read");
@@ -209,7 +203,7 @@ ExportResult export_to(const ModelSource& model, const Out& out, const ExportOpt
     result.file_bytes = written.bytes;
     result.external_file = written.external_file;
     result.seconds = watch.laps;
-    result.messages = to_messages(evaluated->diagnostics);
+    result.messages = to_messages(evaluated->diagnostics, options.interface);
     result.graph_text = onnx::print(graph, [&](const onnx::Node& n) {
       const Place place = opened.traces[0]->locate(eval::pos_of(n));
       return place.known() ? fmt::format("{}:{}", place.file, place.line) : "";
@@ -221,7 +215,7 @@ ExportResult export_to(const ModelSource& model, const Out& out, const ExportOpt
 }  // namespace
 
 ExportResult export_file(const ModelSource& model, const std::string& out, const ExportOptions& options) {
-  guarded([&] {
+  guarded(options.interface, [&] {
     std::error_code ignored;
     if (std::filesystem::equivalent(model.path, out, ignored))
       throw Error(Code::BadOption, fmt::format("the output '{}' is the model itself", out));
@@ -235,7 +229,7 @@ ExportResult export_bytes(const ModelSource& model, const std::function<std::byt
 }
 
 DiscoverResult discover_file(const ModelSource& model, const ExportOptions& options) {
-  return guarded([&] {
+  return guarded(options.interface, [&] {
     ExportOptions all = options;
     all.discover = true;
     const Opened opened(model, all);
@@ -302,11 +296,11 @@ bool only_opset(const std::vector<Diagnostic>& diagnostics) {
 }  // namespace
 
 CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
-  const Opened opened = guarded([&] { return Opened(model, options); });
+  const Opened opened = guarded(options.interface, [&] { return Opened(model, options); });
   CheckResult result;
   result.opset = options.opset;
   try {
-    guarded([&] {
+    guarded(options.interface, [&] {
       const driver::PreparedModel model = prepared(opened, options);
       const driver::Recovered asked = driver::recover(model, opened.traces);
       const std::shared_ptr<driver::Evaluated>& evaluated = asked.outcome;
@@ -314,7 +308,7 @@ CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
         result.operators.push_back(status_of(name, use.count));
         result.operators.back().supported = use.supported;
       }
-      result.messages = to_messages(evaluated->diagnostics);
+      result.messages = to_messages(evaluated->diagnostics, options.interface);
       result.exportable = !evaluated->failed();
       if (only_opset(evaluated->diagnostics)) try_opsets(model, opened.traces, asked, result);
     });
@@ -326,7 +320,7 @@ CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
 }
 
 InspectResult inspect_file(const ModelSource& model) {
-  return guarded([&] {
+  return guarded(Interface::Cpp, [&] {  // reading a file takes no options that a message may name
     read::Opened opened = driver::open_source(model);
     const program::Program& program = *opened.program;
     InspectResult result;

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/options.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::driver {
@@ -18,7 +19,7 @@ using Versions = std::map<std::string, int>;
 
 [[noreturn]] void bad(int line, const std::string& what) {
   throw Error(Code::BadOption, fmt::format("custom operators, line {}: {}", line, what),
-              "docs/custom-operators.md says how they are written");
+              "docs/custom-operators.md describes how to write them");
 }
 
 std::string_view trimmed(std::string_view s) {
@@ -71,7 +72,7 @@ onnx::Builder::Fact parse_fact(onnx::Builder& b, const std::string& text, const 
   };
   auto named = [&](std::string_view name) {
     const onnx::Value* v = value(std::string(trimmed(name)));
-    if (!v) refuse(fmt::format("'{}' is no tensor here", trimmed(name)));
+    if (!v) refuse(fmt::format("'{}' is not a tensor here", trimmed(name)));
     return v;
   };
   auto type_of = [&](std::string_view name) {
@@ -95,7 +96,7 @@ onnx::Builder::Fact parse_fact(onnx::Builder& b, const std::string& text, const 
       const size_t dot = size.find('.');
       const auto axis =
           dot == std::string::npos ? std::nullopt : number<int64_t>(std::string_view(size).substr(dot + 1));
-      if (!axis) refuse(fmt::format("'{}' is no size", size));
+      if (!axis) refuse(fmt::format("'{}' is not a size", size));
       const onnx::Shape& shape = named(std::string_view(size).substr(0, dot))->shape;
       const auto rank = static_cast<int64_t>(shape.size()), at = *axis < 0 ? *axis + rank : *axis;
       if (at < 0 || at >= rank) refuse(fmt::format("'{}' has {} dimensions", size.substr(0, dot), rank));
@@ -196,12 +197,12 @@ Line parse_line(std::string_view text, int at) {
   }
   if (const size_t version = head.find('@'); version != std::string_view::npos) {
     const auto n = number<int>(head.substr(version + 1));
-    if (!n || *n < 1) bad(at, fmt::format("'{}' is no version", head.substr(version + 1)));
+    if (!n || *n < 1) bad(at, fmt::format("'{}' is not a version", head.substr(version + 1)));
     line.version = *n;
     head = head.substr(0, version);
   }
   line.op = head;
-  if (!is_name(line.op)) bad(at, fmt::format("'{}' is no operator", line.op));
+  if (!is_name(line.op)) bad(at, fmt::format("'{}' is not the name of an operator", line.op));
   if (line.results.empty()) line.results.resize(std::max<size_t>(line.types.size(), 1));
   if (!line.domain.empty() && line.types.size() != line.results.size())
     bad(at, fmt::format("{}::{} needs the type of each of its outputs: ' : like x'", line.domain, line.op));
@@ -230,7 +231,7 @@ class Body {
     std::vector<onnx::Value*> out;
     for (const std::string& name : d_.results) {
       const onnx::Value* v = value(name);
-      if (!v) bad(d_.line, fmt::format("'{}' is returned and is no tensor", name));
+      if (!v) bad(d_.line, fmt::format("'{}' is returned and is not a tensor", name));
       out.push_back(const_cast<onnx::Value*>(v));
     }
     return result_of(out);
@@ -313,13 +314,13 @@ class Body {
     if (const auto n = number<int64_t>(text)) return *n;
     if (const auto r = number<float>(text)) return *r;
     if (text.size() < 2 || text.front() != '[' || text.back() != ']')
-      bad(line, fmt::format("'{}' is no number, text, list or argument", text));
+      bad(line, fmt::format("'{}' is not a number, text, list or argument", text));
     std::vector<int64_t> ints;
     std::vector<float> reals;
     for (const std::string& item : listed(std::string_view(text).substr(1, text.size() - 2))) {
       if (const auto n = number<int64_t>(item)) ints.push_back(*n);
       const auto r = number<float>(item);
-      if (!r) bad(line, fmt::format("'{}' is no number", item));
+      if (!r) bad(line, fmt::format("'{}' is not a number", item));
       reals.push_back(*r);
     }
     if (ints.size() == reals.size()) return ints;
@@ -345,7 +346,7 @@ std::vector<Declaration> parse(std::string_view text) {
     const bool indented = line.front() == ' ' || line.front() == '\t';
     if (!indented) {
       if (content.find("::") == std::string_view::npos || content.find("->") == std::string_view::npos)
-        bad(at, fmt::format("'{}' is no schema, as 'mylib::op(Tensor x) -> Tensor' is", content));
+        bad(at, fmt::format("'{}' is not a schema such as 'mylib::op(Tensor x) -> Tensor'", content));
       out.push_back({std::string(content), at, {}, {}});
     } else if (out.empty()) {
       bad(at, "a node stands before the first schema");
@@ -479,7 +480,8 @@ eval::Value kept(Call& c, const std::string& domain, const std::string& op) {
     }
   }
   if (!first)
-    c.unsupported("no argument is a tensor, so the type of the result is not known; declare it (--custom-ops)");
+    c.unsupported("no argument is a tensor, so the type of the result is not known; declare the operator by " +
+                  option("custom_ops"));
   onnx::Builder::Fact fact{first->dtype, {}};
   for (size_t i = 0; i < first->rank(); ++i)
     fact.shape.push_back(c.sym.symbol({.name = "custom", .lower = 0, .upper = {}, .sample = {}, .divisor = 1}));
@@ -524,11 +526,11 @@ Rules::Rules(const ExportOptions& options, const program::Program& program) {
     assumptions.push_back(
         {Code::UnsupportedOperator,
          Severity::Warning,
-         fmt::format("{} is kept as a node of the domain '{}'; its result is taken to have the type and "
+         fmt::format("{} is kept as a node of the domain '{}'; its result is assumed to have the type and "
                      "the number of dimensions of its first tensor",
                      name, domain),
          {},
-         "say what it is with --custom-ops",
+         "declare it by " + option("custom_ops"),
          name});
   }
 }

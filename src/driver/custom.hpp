@@ -1,4 +1,4 @@
-// Operators that the exporter does not know: declared in a file, given as plug-ins, or kept as nodes of their own.
+// Custom operators: declared in a file, given as plug-ins, or kept as nodes.
 #pragma once
 
 #include <map>
@@ -15,12 +15,12 @@ namespace lithify::driver {
 /// The rules of an export: the exporter's own, or those and what the options add to them.
 class Rules {
  public:
-  /// Throws BadOption for a declaration that cannot be read. `program` tells the operators that have no rule.
+  /// Throws BadOption for a declaration that cannot be read. `program` is searched for operators without a rule.
   Rules(const ExportOptions& options, const program::Program& program);
   const eval::Registry& registry() const;
   /// Sets the versions of the domains that the nodes of the model are from.
   void declare_domains(onnx::Model& model) const;
-  /// Operators that become nodes whose results are taken to be like their first tensor.
+  /// Warnings about operators that are kept as nodes: their results are assumed to be like their first tensor.
   std::vector<Diagnostic> assumptions;
 
  private:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/options.hpp"
 #include "driver/outputs.hpp"
 #include "onnx/hash.hpp"
 #include "program/verify.hpp"
@@ -41,7 +42,7 @@ Diagnostic keeps_state(const eval::Change& change) {
             Severity::Error,
             fmt::format("every run makes the list '{}' longer, and the next one finds it so", change.name),
             change.place,
-            "--state frozen lets every run begin with what the file holds",
+            fmt::format("{} lets every run start from what the file holds", option("state", "frozen")),
             change.name};
   if (!change.after)
     return {
@@ -55,7 +56,8 @@ Diagnostic keeps_state(const eval::Change& change) {
           Severity::Error,
           fmt::format("the results depend on '{}', which every run changes", change.name),
           change.place,
-          "--state io makes it an input and an output; --state frozen lets every run begin with what the file holds",
+          fmt::format("{} makes it an input and an output; {} lets every run start from what the file holds",
+                      option("state", "io"), option("state", "frozen")),
           change.name};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/options.hpp"
 #include "eval/carry.hpp"
 #include "eval/elements.hpp"
 
@@ -103,7 +104,7 @@ void check_dynamic(const ExportOptions& options, const onnx::Graph& graph, const
     if (input) continue;
     if (out == graph.outputs.end())
       throw Error(Code::UnknownInput,
-                  fmt::format("--dynamic names '{}', which is neither an input nor an output", name));
+                  fmt::format("{} names '{}', which is neither an input nor an output", option("dynamic_axes"), name));
     for (auto& [axis, dim] : axes) {
       int64_t rank = static_cast<int64_t>((*out)->rank()), at = axis < 0 ? axis + rank : axis;
       if (at < 0 || at >= rank)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/options.hpp"
 #include "provenance/compare.hpp"
 
 namespace lithify::driver {
@@ -68,7 +69,18 @@ void report_escaped(const PreparedModel& model, Evaluated& outcome) {
   for (const std::string& what : outcome.escaped)
     outcome.report({Code::UnverifiedSize, model.options().strict ? Severity::Error : Severity::Warning,
                     fmt::format("what the model does with the {} is not known at other sizes", what), Place(),
-                    "give a second capture at other sizes by --also", what});
+                    term("second capture"), what});
+}
+
+/// Refuses numbers that other traces have differently: where no size is recovered, nothing else looks at them.
+void refuse_differing(const program::Program& program, const std::map<provenance::Literal, std::vector<int64_t>>& all) {
+  std::vector<Diagnostic> out;
+  for (const auto& [literal, values] : all)
+    out.push_back({Code::HardCodedSize, Severity::Error,
+                   fmt::format("the number {} is another one in another trace: tracing hard-coded it", values[0]),
+                   program.locate(literal.expr->pos),
+                   "make it a formula of the dynamic dimensions by " + option("recover", "decided"), ""});
+  if (!out.empty()) throw Error(std::move(out));
 }
 
 Evaluated& evaluated(const Solution& s) { return static_cast<Evaluated&>(*s.outcome); }
@@ -89,11 +101,13 @@ Recovered recover(const PreparedModel& model, const Traces& traces, std::optiona
   const std::shared_ptr<Evaluated> first = model.evaluate({.opset = opset});
   const bool single = traces.size() == 1;
   if (single && (first->dimensions.empty() || !only_sizes_fail(*first))) return {first, {}};
+  const std::map<provenance::Literal, std::vector<int64_t>> differing = provenance::differing_numbers(traces);
+  if (options.recover == Mode::Never) refuse_differing(program, differing);
   const bool watched = options.left.has_value();
   Search search({.program = program,
                  .sym = model.sym(),
                  .dimensions = dimensions_of(model, *first, traces),
-                 .differing = provenance::differing_numbers(traces),
+                 .differing = differing,
                  .accept_all = watched && first->escaped.empty(),
                  .first = first,
                  .evaluate = [&](const provenance::Formulas& f) {

@@ -1,4 +1,4 @@
-// The runtimes that `--target` names, and the newest opset of each.
+// The known runtimes, and the newest opset of each.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ std::optional<std::pair<int, int>> release_of(const std::string& name) {
 }  // namespace
 
 const std::vector<Runtime>& runtimes() {
-  // From the releases' own tables of compatibility, those whose opset is known for certain. A release loads every opset
-  // up to its newest.
+  // From the releases' own tables of compatibility, as far as these are certain. A release loads every opset up to its
+  // newest.
   static const std::vector<Runtime> table = {
       {"ort-0.3", 9},   {"ort-0.4", 10},  {"ort-0.5", 10},  {"ort-1.0", 11},  {"ort-1.1", 11},
       {"ort-1.2", 11},  {"ort-1.3", 12},  {"ort-1.4", 12},  {"ort-1.5", 12},  {"ort-1.6", 13},
@@ -44,8 +44,8 @@ int opset_for(const std::string& runtime) {
   Message m;
   m.code = "LTH020";
   m.severity = "error";
-  m.text = fmt::format("there is no runtime '{}' in the table", runtime);
-  m.hint = "those of the table are " + names;
+  m.text = fmt::format("the runtime '{}' is not known", runtime);
+  m.hint = "the known ones are " + names;
   m.pretty = fmt::format("error {}: {}\n  hint: {}", m.code, m.text, m.hint);
   throw ExportError({m});
 }

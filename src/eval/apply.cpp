@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/options.hpp"
 #include "eval/carry.hpp"
 #include "eval/evaluator.hpp"
 
@@ -173,13 +174,14 @@ Error no_rule(std::string_view base) {
   return about(base, Code::UnsupportedOperator, fmt::format("the operator {} is not supported", base),
                base.starts_with("python::")
                    ? "save the program after run_decompositions(), which leaves operators alone"
-                   : "see `lithify ops` for what is supported; --custom-ops FILE says what another operator becomes");
+                   : fmt::format("{} lists what is supported; {} declares other operators", term("operators"),
+                                 option("custom_ops")));
 }
 
 Error no_match(std::string_view base, const Refusals& refusals, const Arguments& arguments) {
   if (refusals.needed_opset)
     return about(base, Code::NeedsOpset, fmt::format("{} needs opset {}", base, refusals.needed_opset),
-                 fmt::format("export with --opset {} or higher", refusals.needed_opset));
+                 fmt::format("export with {} or higher", option("opset", refusals.needed_opset)));
   if (refusals.complex)
     return about(base, Code::UnsupportedArgument, fmt::format("{} of complex numbers is not supported", base),
                  "compute with the real and imaginary parts (torch.view_as_real)");

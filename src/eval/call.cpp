@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/options.hpp"
 #include "eval/evaluator.hpp"
 
 namespace lithify::eval {
@@ -249,7 +250,7 @@ void Call::unsupported(const std::string& what) const {
 
 void Call::needs_opset(int wanted) const {
   throw Error(Code::NeedsOpset, fmt::format("{} needs opset {}", schema.full_name(), wanted),
-              fmt::format("export with --opset {} or higher", wanted));
+              fmt::format("export with {} or higher", option("opset", wanted)));
 }
 
 void Call::mismatch(const std::string& what) const {

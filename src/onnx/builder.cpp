@@ -11,6 +11,7 @@
 
 #include "base/diagnostic.hpp"
 #include "base/half.hpp"
+#include "base/options.hpp"
 #include "onnx/complex.hpp"
 #include "onnx/fold.hpp"
 #include "onnx/kernels.hpp"
@@ -255,7 +256,7 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
 void Builder::needs_opset(std::string_view what, int since) const {
   throw Error(Code::NeedsOpset,
               fmt::format("ONNX has {} from opset {} on, and the target is opset {}", what, since, opset_),
-              fmt::format("export with --opset {} or higher", since));
+              fmt::format("export with {} or higher", option("opset", since)));
 }
 
 std::vector<Value*> Builder::foreign(std::string domain, std::string_view type, Inputs inputs, Attributes attributes,
@@ -894,7 +895,7 @@ std::vector<Dim> Builder::reshape_target(const Shape& from, const Shape& to, Att
     for (size_t i = 0; i < to.size(); ++i)
       if (to[i].is(0) && !(i < from.size() && from[i].is(0)))
         throw Error(Code::NeedsOpset, "an empty tensor gets other sizes, which Reshape can do from opset 14 on",
-                    "export with --opset 14 or higher");
+                    fmt::format("export with {} or higher", option("opset", 14)));
     return target;
   }
   std::optional<size_t> inferred;

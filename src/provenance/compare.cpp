@@ -6,6 +6,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/options.hpp"
+
 namespace lithify::provenance {
 namespace {
 
@@ -120,9 +122,9 @@ class Comparison {
 
  private:
   [[noreturn]] void diverge(const std::string& what) const {
-    throw Error(
-        {Code::TracesDiverge, Severity::Error, fmt::format("the traces diverge here: {}", what), a_.locate(pos_),
-         "control flow in Python that depends on sizes is not in a traced file; script that part of the model", ""});
+    throw Error({Code::TracesDiverge, Severity::Error, fmt::format("the traces diverge here: {}", what),
+                 a_.locate(pos_),
+                 fmt::format("control flow that depends on sizes is not in a trace; {}", term("script")), ""});
   }
   void require(bool same, const std::string& what) const {
     if (!same) diverge(what);

@@ -6,10 +6,10 @@
 #include <set>
 #include <tuple>
 
+#include "base/options.hpp"
+
 namespace lithify::provenance {
 namespace {
-
-constexpr const char* second_trace = "give a second capture at other sizes by --also";
 
 int64_t number_at(const program::Program& program, const Literal& literal) {
   if (literal.expr->kind == program::Expr::Kind::Int) return literal.expr->integer;
@@ -68,7 +68,7 @@ void report_unverified(const program::Program& program, const sym::Context& sym,
           {Code::UnverifiedSize, hard_coded_elsewhere || strict ? Severity::Error : Severity::Warning,
            fmt::format("the number {} may come from the size of '{}' in the sample, and nothing shows whether it does",
                        use.number, name),
-           program.locate(use.pos), second_trace, name});
+           program.locate(use.pos), term("second capture"), name});
     }
   }
 }
@@ -89,7 +89,7 @@ void report_unrolled(const program::Program& program, const sym::Context& sym, c
          fmt::format("each of the {} elements along a dimension of size {} is taken by itself: a loop of the "
                      "model over them was unrolled by tracing",
                      *size, use.size.str()),
-         place, "script the function that has the loop, or compute on the whole dimension at once", ""});
+         place, term("script") + ", or compute on the whole dimension at once", ""});
   }
 }
 
@@ -103,7 +103,7 @@ void report_limited(const program::Program& program, const sym::Context& sym, co
       out.diagnostics.push_back(
           {Code::HardCodedSize, Severity::Error,
            fmt::format("{} would be at most {}, which seems to be made from the sample's size", size.str(), *most),
-           Place(), second_trace, ""});
+           Place(), term("second capture"), ""});
   }
 }
 
@@ -124,8 +124,9 @@ Diagnostic ambiguity(const program::Program& program, const Solution& best, cons
       fmt::format("the number {} may stand for {} or {}, and nothing in the program decides which",
                   number_at(program, number->first), number->second.str(), alternative),
       program.locate(number->first.expr->pos),
-      "capture the model at sizes that differ from each other and from other numbers in it, give a second capture by "
-      "--also, or take the first choice by --recover=guess",
+      fmt::format("capture the model at sizes that differ from each other and from other numbers in it, give a second "
+                  "capture by {}, or take the first choice by {}",
+                  option("also"), option("recover", "guess")),
       ""};
 }
 
@@ -136,7 +137,7 @@ Diagnostic search_limit(int evaluations) {
                       "the program",
                       evaluations),
           Place(),
-          second_trace,
+          term("second capture"),
           ""};
 }
 

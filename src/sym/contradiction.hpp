@@ -21,7 +21,7 @@ class Contradiction : public Error {
  public:
   Contradiction(Conflict conflict, std::string message)
       : Error(Code::HardCodedSize, std::move(message),
-              "a size of the sample was hard-coded by tracing; compute it from x.shape in the model"),
+              "a size of the sample was hard-coded by tracing; compute it from the shape of its tensor in the model"),
         conflict(std::move(conflict)) {}
   Conflict conflict;
 };

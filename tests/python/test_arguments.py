@@ -521,6 +521,10 @@ TABLE: dict[str, tuple[Any, Callable[[lithify.Result], bool]]] = {
     "custom_ops": (None, lambda r: True),
     "allow_custom": (True, lambda r: r.nodes == NODES),
     "state": ("io", lambda r: len(r.outputs) == 1),
+    "recover": ("never", lambda r: r.nodes == NODES),
+    "strict": (True, lambda r: r.messages == []),
+    "unroll": (0, lambda r: r.nodes == NODES),
+    "self_check": (True, lambda r: r.nodes == NODES),
 }
 
 

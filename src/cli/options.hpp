@@ -1,0 +1,44 @@
+// The options of an export on the command line. Their names and help texts are those of base/options.def.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "lithify/lithify.hpp"
+
+namespace lithify::cli {
+
+/// An argument that is not of the form it should have.
+class BadArgument : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Options as they are parsed: those that are values already, and the texts that `complete` turns into the others.
+class ExportArguments {
+ public:
+  ExportArguments() { options.interface = Interface::CommandLine; }
+
+  /// Adds the options that apply to check as well as to export.
+  void add_shared_options(CLI::App& command);
+  /// Adds those that apply to export only.
+  void add_export_options(CLI::App& command);
+  /// To be called once, after parsing. Throws BadArgument and ExportError.
+  void complete();
+
+  ExportOptions options;
+
+ private:
+  void add_size_options(CLI::App& command);
+  void add_custom_options(CLI::App& command);
+  void add_choice(CLI::App& command, const char* option, const char* standard);
+
+  std::string target_;
+  std::string custom_ops_;
+  std::vector<std::string> custom_opsets_;
+  std::vector<std::string> dynamic_;
+  std::vector<std::string> also_;
+};
+
+}  // namespace lithify::cli
