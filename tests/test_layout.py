@@ -19,10 +19,11 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "program": {"base", "sym"},
     "read": {"base", "sym", "archive", "program"},
     "onnx": {"base", "sym"},
+    "rewrite": {"base", "sym", "onnx"},
     "eval": {"base", "sym", "program", "onnx"},
     "ops": {"base", "sym", "onnx", "eval"},
     "write": {"base", "sym", "onnx"},
-    "driver": {"base", "sym", "archive", "program", "read", "onnx", "eval", "ops", "write"},
+    "driver": {"base", "sym", "archive", "program", "read", "onnx", "rewrite", "eval", "ops", "write"},
     "capi": set(),
     "cli": {"base"},
 }

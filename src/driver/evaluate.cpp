@@ -10,7 +10,9 @@
 #include "driver/inputs.hpp"
 #include "eval/carry.hpp"
 #include "eval/elements.hpp"
+#include "onnx/verify.hpp"
 #include "program/verify.hpp"
+#include "rewrite/finish.hpp"
 
 namespace lithify::driver {
 namespace {
@@ -190,8 +192,9 @@ std::unique_ptr<Evaluated> evaluate_with(const program::Program& program, const 
   for (const eval::Change& change : out->changes)
     if (state.outputs && state.names.contains(change.name)) outputs.emplace_back(change.name + ".next", change.after);
   split_complex(builder, outputs, out->diagnostics);
-  builder.finish(outputs);
+  rewrite::finish(builder, outputs);
   rules.declare_domains(out->model);
+  if (onnx::verification()) onnx::verify(out->model, "evaluation and rewrites");
   check_dynamic(options, *out->model.graph, out->diagnostics, find_inputs(program, options));
   return out;
 }

@@ -12,6 +12,7 @@
 #include "driver/captures.hpp"
 #include "driver/explain.hpp"
 #include "driver/inputs.hpp"
+#include "onnx/text.hpp"
 
 namespace lithify::driver {
 namespace {
@@ -237,9 +238,10 @@ class Search {
     for (size_t begin = 0; begin < graph.size();) {
       const size_t end = std::min(graph.find('\n', begin), graph.size());
       const std::string line = graph.substr(begin, end - begin);
+      begin = end + 1;
+      if (line.starts_with("size ")) continue;
       const size_t equals = line.find(" = ");
       out += line.substr(0, line.find(" : ")) + (equals == std::string::npos ? "" : line.substr(equals)) + '\n';
-      begin = end + 1;
     }
     return out;
   }
