@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <unordered_map>
+#include <utility>
 
 #include "base/diagnostic.hpp"
 #include "onnx/builder.hpp"
@@ -98,23 +99,26 @@ class Formulas {
     }
   }
 
-  /// A line `size`.
+  /// A line `size`. The symbol is made where it is used first: the order of symbols decides on that of terms.
   void declare() {
-    sym::SymbolInfo info;
-    info.name = in_.until(ends);
+    const std::string name(in_.until(ends));
+    const auto [symbol, is_new] = declared_.try_emplace(name);
+    if (!is_new) in_.fail(fmt::format("the size {} is declared twice", name));
+    sym::SymbolInfo& info = symbol->second.info;
+    info.name = name;
     info.lower.reset();
     do {
-      if (in_.accept(">="))
+      if (in_.accept(">=")) {
         info.lower = number();
-      else if (in_.accept("<="))
+      } else if (in_.accept("<=")) {
         info.upper = number();
-      else if (in_.accept("<"))
-        info.below = sum();
-      else if (in_.accept("%"))
+      } else if (in_.accept("%")) {
         info.divisor = number();
+      } else if (in_.accept("<")) {
+        symbol->second.below = in_.position();
+        in_.until("\n");
+      }
     } while (in_.accept(","));
-    const std::string name = info.name;
-    if (!symbols_.emplace(name, sym_.symbol(std::move(info))).second) in_.fail("a size is declared twice");
   }
 
  private:
@@ -155,9 +159,18 @@ class Formulas {
   }
 
   Dim symbol(const std::string& name) {
-    Dim& symbol = symbols_[name];
-    if (!symbol) symbol = sym_.symbol({.name = name});
-    return symbol;
+    if (const auto found = symbols_.find(name); found != symbols_.end()) return found->second;
+    sym::SymbolInfo info{.name = name};
+    if (const auto declared = declared_.find(name); declared != declared_.end()) {
+      info = declared->second.info;
+      if (const auto below = std::exchange(declared->second.below, std::nullopt)) {
+        const size_t here = in_.position();
+        in_.go_back(*below);
+        info.below = sum();
+        in_.go_back(here);
+      }
+    }
+    return symbols_[name] = sym_.symbol(std::move(info));
   }
 
   int64_t number() {
@@ -167,8 +180,14 @@ class Formulas {
     return negative ? -*n : *n;
   }
 
+  struct Declared {
+    sym::SymbolInfo info;
+    std::optional<size_t> below;  ///< where the formula is in the text
+  };
+
   Cursor& in_;
   sym::Context& sym_;
+  std::unordered_map<std::string, Declared> declared_;
   std::unordered_map<std::string, Dim> symbols_;
 };
 

@@ -152,6 +152,9 @@ class Verifier {
     Node copy;
     copy.op_type = n.op_type;
     copy.attributes = n.attributes;
+    for (Attribute& a : copy.attributes)
+      if (auto* type = std::get_if<std::shared_ptr<const Value>>(&a.data))
+        *type = std::make_shared<const Value>(*scratch_.value(type->get()));
     for (const Value* v : n.inputs) copy.inputs.push_back(scratch_.value(v));
     std::vector<Value> inferred(n.outputs.size());
     for (Value& v : inferred) copy.outputs.push_back(&v);
@@ -161,6 +164,8 @@ class Verifier {
     } catch (const Error& e) {
       fail(fmt::format("its inputs are not what it takes: {}", e.first().message));
     }
+    // The elements that an empty sequence will get are known only to who makes it.
+    if (n.is("SequenceEmpty")) inferred[0].shape = scratch_.value(n.outputs[0])->shape;
     for (size_t i = 0; i < n.outputs.size(); ++i)
       if (n.outputs[i]) check_same(inferred[i], *scratch_.value(n.outputs[i]), fmt::format("its output {}", i));
   }
