@@ -19,11 +19,12 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "program": {"base", "sym"},
     "read": {"base", "sym", "archive", "program"},
     "onnx": {"base", "sym"},
+    "rewrite": {"base", "sym", "onnx"},
     "provenance": {"base", "sym", "program"},
     "eval": {"base", "sym", "program", "provenance", "onnx"},
     "ops": {"base", "sym", "onnx", "eval"},
     "write": {"base", "sym", "onnx"},
-    "driver": {"base", "sym", "archive", "program", "provenance", "read", "onnx", "eval", "ops", "write"},
+    "driver": {"base", "sym", "archive", "program", "provenance", "read", "onnx", "rewrite", "eval", "ops", "write"},
     "capi": set(),
     "cli": {"base"},
 }

@@ -12,6 +12,7 @@
 #include "driver/recover.hpp"
 #include "driver/source.hpp"
 #include "lithify/lithify.hpp"
+#include "onnx/text.hpp"
 #include "ops/register.hpp"
 #include "program/print.hpp"
 #include "provenance/claims.hpp"

@@ -9,7 +9,9 @@
 #include "base/options.hpp"
 #include "driver/outputs.hpp"
 #include "onnx/hash.hpp"
+#include "onnx/verify.hpp"
 #include "program/verify.hpp"
+#include "rewrite/finish.hpp"
 
 namespace lithify::driver {
 namespace {
@@ -149,8 +151,9 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
     for (const eval::Change& change : out->changes)
       if (state.outputs && state.names.contains(change.name)) outputs.emplace_back(change.name + ".next", change.after);
     split_complex(builder, outputs, out->diagnostics);
-    builder.finish(outputs);
+    rewrite::finish(builder, outputs);
     rules_.declare_domains(out->model);
+    if (onnx::verification()) onnx::verify(out->model, "evaluation and rewrites");
     check_dynamic(options_, *out->model.graph, inputs_, out->diagnostics);
   }
   out->record = recorder.take();

@@ -6,6 +6,23 @@
 
 namespace lithify::onnx {
 
+// Makes a graph and the bodies inside known, with the sizes that can be read from its values.
+void Builder::adopt(Graph& graph, bool movable) {
+  Block& block = blocks_[&graph] = {.graph = &graph, .movable = movable};
+  stack_.push_back(&block);
+  auto own = [&](Value* v) {
+    own_sizes(v);
+    if (v->contents && v->contents->size() == 1 && v->contents->front().is_symbol() && !source_of(v->contents->front()))
+      block.sources[v->contents->front()] = {v, -1};
+  };
+  for (Value* v : graph.inputs) own(v);
+  for (const Node* n : graph.nodes) {
+    for (Graph* body : n->bodies()) adopt(*body, n->is("Loop"));
+    for (Value* v : n->outputs) own(v);
+  }
+  stack_.pop_back();
+}
+
 std::shared_ptr<Graph> Builder::new_body(Body kind) {
   auto body = std::make_shared<Graph>(&graph());
   blocks_[body.get()] = {.graph = body.get(), .movable = kind == Body::Loop};
@@ -22,16 +39,7 @@ void Builder::body_outputs(std::span<Value* const> values) {
     // The outputs of a body are its own, and each is there once.
     bool own = v->kind == Value::Kind::Output && v->graph == &graph();
     const std::vector<Value*>& outputs = graph().outputs;
-    if (!own || std::find(outputs.begin(), outputs.end(), v) != outputs.end()) {
-      Node identity;
-      identity.op_type = "Identity";
-      identity.inputs = {v};
-      Value fact;
-      fact.dtype = v->dtype;
-      fact.shape = v->shape;
-      fact.form = v->form;
-      v = append(*stack_.back(), std::move(identity), {fact})->outputs[0];
-    }
+    if (!own || std::find(outputs.begin(), outputs.end(), v) != outputs.end()) v = identity(v);
     graph().outputs.push_back(v);
   }
 }
@@ -74,6 +82,10 @@ const Builder::Source* Builder::source_of(Dim symbol) const {
   for (const Block* block : stack_)
     if (auto found = block->sources.find(symbol); found != block->sources.end()) return &found->second;
   return nullptr;
+}
+
+bool Builder::is_visible(const Value* v) const {
+  return std::ranges::any_of(stack_, [&](const Block* block) { return block->graph == v->graph; });
 }
 
 void Builder::bind(Dim symbol, Value* v) {

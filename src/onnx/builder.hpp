@@ -18,6 +18,7 @@ using Inputs = std::vector<Value*>;
 
 class Builder {
  public:
+  /// Appends to a graph, which may have nodes already: their sizes can be used, the nodes themselves are not shared.
   Builder(Graph& graph, sym::Context& sym, int opset);
 
   sym::Context& sym;
@@ -45,6 +46,9 @@ class Builder {
   /// A node of another domain, whose outputs have these facts. It is never folded, shared or rewritten.
   std::vector<Value*> foreign(std::string domain, std::string_view type, Inputs inputs, Attributes attributes,
                               const std::vector<Fact>& outputs);
+
+  /// The same value under a name of its own.
+  Value* identity(Value* v);
 
   // ---- graph inputs and constants ------------------------------------------------------------------------------
   /// Each symbol among the sizes that is not yet bound gets this input's axis as its source.
@@ -151,34 +155,7 @@ class Builder {
   /// No node that is there now is given back for an equal one: for rewrites, which append in front of it.
   void forget_nodes();
 
-  /// Makes `outputs` the graph's outputs under these names (an Identity where a value cannot be renamed), applies the
-  /// rewrites that need to know all uses, removes nodes that nothing uses, and names every value and node.
-  void finish(std::span<const std::pair<std::string, Value*>> outputs);
-
  private:
-  Value* simplified(std::string_view type, Inputs& inputs, Attributes& attributes);
-  std::vector<Value*> emit(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs, bool may_fold);
-  Value* emit_axes(std::string_view type, Value* x, const std::vector<int64_t>& axes);
-  Value* sizes_of(Value* value, int64_t begin, int64_t end);
-  struct Run {
-    Value* value;
-    int64_t axis;
-    size_t length;
-  };
-  Run longest_run(std::span<const Dim> dims) const;
-  Value* joined_part(Value* x, Dim start, Dim end);
-  /// Reports boundaries between dimensions that a reshape keeps in their place at the sample's sizes only.
-  void report_boundaries(const Shape& from, const Shape& to);
-  std::vector<Dim> reshape_target(const Shape& from, const Shape& to, Attributes& attributes);
-  // Whether a Reshape from one to the other needs more than one size computed at run time.
-  bool needs_arithmetic(const Shape& from, const Shape& to);
-  Value* materialize(Dim e);              // a one-element 1-D value
-  Value* arithmetic(Dim e, bool scalar);  // one element; a scalar where all that it is computed from are
-  bool of_scalars(Dim e) const;
-  bool is_visible(const Value* v) const;
-  Value* materialize(std::span<const Dim> dims);  // a 1-D value
-  Value* new_constant(std::shared_ptr<const Tensor> tensor, std::string_view name);
-
   struct Source {
     Value* value;  // an input whose axis is the size, or (axis < 0) an integer value of one element
     int64_t axis;
@@ -191,17 +168,66 @@ class Builder {
     std::unordered_map<sym::Expr, Source> sources = {};                      // of symbols
     std::unordered_map<sym::Expr, Value*> materialized = {}, scalars = {};
   };
-  /// The block that a node with these inputs belongs to.
-  Block& place_of(bool movable, const Inputs& inputs);
-  Block& block_of(const Value* v);
-  const Source* source_of(Dim symbol) const;
+
+  // Nodes: builder.cpp, simplify.cpp.
+  Value* simplified(std::string_view type, Inputs& inputs, Attributes& attributes);
+  std::vector<Value*> emit(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs, bool may_fold);
+  Value* emit_one(std::string_view type, Inputs inputs, Attributes attributes = {});  // never folded
+  // An equal node that can be seen from here; empty when there is none.
+  std::vector<Value*> shared_node(const std::string& key, size_t outputs) const;
   bool never_fails(const Node& n) const;
   Node* append(Block& block, Node node, std::vector<Value> facts);
-  /// A size that only the run of a node tells is read from its output.
+  // A size that only the run of a node shows is read from its output.
   void own_sizes(Value* output);
 
+  // Blocks: block.cpp.
+  void adopt(Graph& graph, bool movable);
+  Block& place_of(bool movable, const Inputs& inputs);  // that a node with these inputs belongs to
+  Block& block_of(const Value* v);
+  const Source* source_of(Dim symbol) const;
+  bool is_visible(const Value* v) const;
+
+  // Constants: constants.cpp.
+  Value* new_constant(std::shared_ptr<const Tensor> tensor, std::string_view name);
+  Value* shared_constant(const std::string& key, Tensor tensor, std::string_view name);
+
+  // Sizes as values: sizes.cpp.
+  Value* sizes_of(Value* value, int64_t begin, int64_t end);
+  struct Run {
+    Value* value;
+    int64_t axis;
+    size_t length;
+  };
+  Run longest_run(std::span<const Dim> dims) const;
+  Value* materialize(Dim e);                      // a one-element 1-D value
+  Value* materialize(std::span<const Dim> dims);  // a 1-D value
+  bool of_scalars(Dim e) const;
+  // One element, as a scalar or a 1-D value. Without `scalar`, it is a scalar too where its source is one.
+  Value* arithmetic(Dim e, bool scalar);
+  Value* number(int64_t n, bool scalar);
+  Value* source_value(Dim symbol);
+  Value* sum_of_terms(Dim e, bool scalar);
+  Value* operation(Dim e, bool scalar);
+  Value* modulo(Dim a, Value* x, Dim b, Value* y, bool scalar);
+
+  // Other sizes for the same elements: reshape.cpp.
+  void check_elements(const Shape& from, const Shape& to);
+  bool is_quotient(Dim have, const Shape& to);
+  // Reports boundaries between dimensions that a reshape keeps in their place at the sample's sizes only.
+  void report_boundaries(const Shape& from, const Shape& to);
+  Value* before_reshape(Value* x, const Shape& to);
+  Value* with_ones(Value* x, const Shape& to);
+  std::vector<Dim> reshape_target(const Shape& from, const Shape& to, Attributes& attributes);
+  // Whether a Reshape from one to the other needs more than one size computed at run time.
+  bool needs_arithmetic(const Shape& from, const Shape& to);
+  Value* emit_axes(std::string_view type, Value* x, const std::vector<int64_t>& axes);
+
+  // Other helpers: helpers.cpp.
+  Value* joined_part(Value* x, Dim start, Dim end);
+  std::vector<Value*> split_by_slices(Value* x, std::span<const Dim> lengths, int64_t axis);
+
   int opset_;
-  std::unordered_map<std::string, std::vector<Value*>> shared_constants_;  // by contents or memory
+  std::unordered_map<std::string, Value*> shared_constants_;  // by contents or memory
   std::unordered_map<const Graph*, Block> blocks_;
   std::vector<Block*> stack_;  // the model's graph first
 };

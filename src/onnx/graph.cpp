@@ -54,6 +54,10 @@ int64_t Node::int_attribute(std::string_view wanted, int64_t otherwise) const {
   return a ? std::get<int64_t>(a->data) : otherwise;
 }
 
+Node* made_by(const Value* v, std::string_view op_type) {
+  return v && v->producer && v->producer->is(op_type) ? v->producer : nullptr;
+}
+
 std::vector<Graph*> Node::bodies() const {
   std::vector<Graph*> out;
   for (const Attribute& a : attributes)
@@ -121,62 +125,6 @@ std::string print_shape(const Shape& shape) {
 std::string print_type(const Value& value) {
   static constexpr std::string_view forms[] = {"", "sequence of ", "optional "};
   return fmt::format("{}{}{}", forms[static_cast<size_t>(value.form)], name_of(value.dtype), print_shape(value.shape));
-}
-
-namespace {
-
-std::string print_attribute(const Attribute& a) {
-  auto join = [](const auto& items) {
-    std::string s = "[";
-    for (size_t i = 0; i < items.size(); ++i) s += fmt::format("{}{}", i ? ", " : "", items[i]);
-    return s + "]";
-  };
-  struct Visitor {
-    decltype(join)& j;
-    std::string operator()(int64_t v) const { return fmt::format("{}", v); }
-    std::string operator()(float v) const { return fmt::format("{}", v); }
-    std::string operator()(const std::string& v) const { return fmt::format("\"{}\"", v); }
-    std::string operator()(const std::vector<int64_t>& v) const { return j(v); }
-    std::string operator()(const std::vector<float>& v) const { return j(v); }
-    std::string operator()(const std::vector<std::string>& v) const { return j(v); }
-    std::string operator()(const std::shared_ptr<const Tensor>& v) const {
-      return fmt::format("<{} of {} elements>", name_of(v->dtype), v->numel());
-    }
-    std::string operator()(const std::shared_ptr<Graph>& v) const { return "{\n" + print(*v) + "}"; }
-    std::string operator()(const std::shared_ptr<const Value>& v) const { return print_type(*v); }
-  };
-  return a.name + "=" + std::visit(Visitor{join}, a.data);
-}
-
-std::string print_operand(const Value* v) {
-  if (!v) return "_";
-  if (v->constant && v->constant->numel() <= 8 && !is_complex(v->dtype)) {
-    std::string s;
-    for (double e : v->constant->reals()) s += fmt::format("{}{}", s.empty() ? "" : ", ", e);
-    return fmt::format("{}{{{}}}", v->shape.empty() ? "" : "1d", s);
-  }
-  return v->name;
-}
-
-}  // namespace
-
-std::string print(const Graph& graph, const std::function<std::string(const Node&)>& note) {
-  std::string out;
-  for (const Value* v : graph.inputs) out += fmt::format("input {} : {}\n", v->name, print_type(*v));
-  for (const Node* n : graph.nodes) {
-    std::string outputs, inputs, attributes;
-    for (const Value* v : n->outputs)
-      outputs += fmt::format("{}{} : {}", outputs.empty() ? "" : ", ", v->name, print_type(*v));
-    for (const Value* v : n->inputs) inputs += (inputs.empty() ? "" : ", ") + print_operand(v);
-    for (const Attribute& a : n->attributes) attributes += (attributes.empty() ? "" : ", ") + print_attribute(a);
-    if (!attributes.empty()) attributes = "<" + attributes + ">";
-    const std::string domain = n->domain.empty() ? "" : n->domain + "::";
-    const std::string noted = note ? note(*n) : "";
-    out += fmt::format("{} = {}{}{}({}){}{}\n", outputs, domain, n->op_type, attributes, inputs,
-                       noted.empty() ? "" : "  # ", noted);
-  }
-  for (const Value* v : graph.outputs) out += fmt::format("output {} : {}\n", v->name, print_type(*v));
-  return out;
 }
 
 }  // namespace lithify::onnx

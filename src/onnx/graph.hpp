@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -104,10 +103,20 @@ struct Node {
   uint64_t origin = 0;  ///< the statement it comes from, in the evaluator's numbering
 
   const Attribute* attribute(std::string_view name) const;
+  /// The data of an attribute, nullptr when it is not there or of another type.
+  template <class T>
+  const T* attribute_as(std::string_view name) const {
+    const Attribute* a = attribute(name);
+    return a ? std::get_if<T>(&a->data) : nullptr;
+  }
   int64_t int_attribute(std::string_view name, int64_t otherwise) const;
   /// The graphs inside: branches of an If, the body of a Loop.
   std::vector<Graph*> bodies() const;
+  bool is(std::string_view standard_op) const { return op_type == standard_op && domain.empty(); }
 };
+
+/// The node that makes a value (which may be nullptr), if it is this operator of the standard domain; else nullptr.
+Node* made_by(const Value* v, std::string_view op_type);
 
 /// Owns values and nodes; nodes are in an order in which each comes after its inputs. The body of a node may use every
 /// value that comes before the node.
@@ -153,8 +162,6 @@ struct Model {
   int ir_version() const;
 };
 
-/// The graph as text, one line a node, with what there is to note of it at its end: for tests and `-v`.
-std::string print(const Graph& graph, const std::function<std::string(const Node&)>& note = {});
 /// "float32[batch, 10]", "sequence of float32[?, 10]".
 std::string print_type(const Value& value);
 std::string print_shape(const Shape& shape);

@@ -12,12 +12,6 @@
 namespace lithify::onnx {
 namespace {
 
-template <class T>
-const T* attribute_data(const Node& node, std::string_view name) {
-  const Attribute* a = node.attribute(name);
-  return a ? std::get_if<T>(&a->data) : nullptr;
-}
-
 /// Whether two sizes that are computed from the same dimension are equal in the sample only.
 bool differ_beyond_sample(sym::Context& sym, Dim a, Dim b) {
   if (a == b || a.is_constant() || b.is_constant()) return false;
@@ -25,6 +19,13 @@ bool differ_beyond_sample(sym::Context& sym, Dim a, Dim b) {
   if (std::find_first_of(of_a.begin(), of_a.end(), of_b.begin(), of_b.end()) == of_a.end()) return false;
   const auto at_a = sym.sample(a), at_b = sym.sample(b);
   return at_a && at_a == at_b && *at_a != 1 && !equal_beyond_sample(sym, a, b);
+}
+
+/// The two sizes that a size is the broadcast of; none when it is something else.
+std::vector<Dim> broadcast_parts(Dim e) {
+  if (sym::kind(e) != sym::Kind::Broadcast) return {};
+  const auto [x, y] = sym::operands(e);
+  return {x, y};
 }
 
 Dim broadcast_size(sym::Context& sym, Dim a, Dim b, const Shape& sa, const Shape& sb) {
@@ -36,11 +37,9 @@ Dim broadcast_size(sym::Context& sym, Dim a, Dim b, const Shape& sa, const Shape
   const bool constants = a.is_constant() && b.is_constant();
   if (!constants) {
     // What is broadcast already agrees with a constant if each of its parts does.
-    if (sym::kind(a) == sym::Kind::Broadcast && b.is_constant()) std::swap(a, b);
-    if (sym::kind(b) == sym::Kind::Broadcast && a.is_constant()) {
-      const auto [x, y] = sym::operands(b);
-      broadcast_size(sym, a, x, sa, sb);
-      broadcast_size(sym, a, y, sa, sb);
+    if (b.is_constant() && !broadcast_parts(a).empty()) std::swap(a, b);
+    if (const auto parts = broadcast_parts(b); !parts.empty() && a.is_constant()) {
+      for (const Dim part : parts) broadcast_size(sym, a, part, sa, sb);
       return a;
     }
     // The larger of the two at run time is the constant, whatever the data.
@@ -101,18 +100,18 @@ int64_t Inference::integer(std::string_view attribute, int64_t otherwise) const 
 }
 
 std::string Inference::text(std::string_view attribute, std::string otherwise) const {
-  const auto* s = attribute_data<std::string>(node, attribute);
+  const auto* s = node.attribute_as<std::string>(attribute);
   return s ? *s : std::move(otherwise);
 }
 
 std::vector<int64_t> Inference::integers(std::string_view attribute) const {
-  const auto* v = attribute_data<std::vector<int64_t>>(node, attribute);
+  const auto* v = node.attribute_as<std::vector<int64_t>>(attribute);
   return v ? *v : std::vector<int64_t>{};
 }
 
 std::optional<std::vector<int64_t>> Inference::axes(size_t input, size_t rank, std::string_view attribute) const {
   std::vector<int64_t> r;
-  if (const auto* v = attribute_data<std::vector<int64_t>>(node, attribute))
+  if (const auto* v = node.attribute_as<std::vector<int64_t>>(attribute))
     r = *v;
   else if (has(input))
     r = constants_of(*this, input);
@@ -167,10 +166,8 @@ const OpDef* find_op(std::string_view name) {
 }
 
 bool depends_on_data(sym::Context& sym, Dim e) {
-  if (sym::kind(e) == sym::Kind::Broadcast) {
-    const auto [x, y] = sym::operands(e);
-    return depends_on_data(sym, x) && depends_on_data(sym, y);
-  }
+  if (const auto parts = broadcast_parts(e); !parts.empty())
+    return std::ranges::all_of(parts, [&](Dim part) { return depends_on_data(sym, part); });
   return std::ranges::any_of(sym::symbols(e), [&](Dim symbol) {
     const sym::SymbolInfo& info = sym.info(symbol);
     return !info.sample && info.lower.value_or(0) < 1;
@@ -180,10 +177,8 @@ bool depends_on_data(sym::Context& sym, Dim e) {
 bool sizes_agree(sym::Context& sym, Dim a, Dim b) {
   if (const auto equal = sym.equal(a, b)) return *equal;
   if (a.is_constant()) std::swap(a, b);
-  if (b.is_constant() && sym::kind(a) == sym::Kind::Broadcast) {
-    const auto [x, y] = sym::operands(a);
-    return sizes_agree(sym, x, b) && sizes_agree(sym, y, b);
-  }
+  if (const auto parts = broadcast_parts(a); !parts.empty() && b.is_constant())
+    return std::ranges::all_of(parts, [&](Dim part) { return sizes_agree(sym, part, b); });
   if (depends_on_data(sym, a) || depends_on_data(sym, b)) return true;
   if (!equal_beyond_sample(sym, a, b)) return false;
   sym.assume({sym::Assumption::Kind::Equal, a, b});

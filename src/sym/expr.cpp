@@ -79,6 +79,8 @@ std::vector<Expr> symbols(Expr e) {
   return out;
 }
 
+const SymbolInfo& info(Expr symbol) { return symbol.node()->owner->info(symbol.node()); }
+
 // ---- the readable formula -----------------------------------------------------------------------------------------
 
 namespace {
@@ -126,7 +128,7 @@ void print_atom(Expr e, std::string& out) {
     case Kind::Broadcast:
       return print_call("broadcast", e, out);
     default:
-      out += e.node()->owner->info(e.node()).name;
+      out += info(e).name;
   }
 }
 

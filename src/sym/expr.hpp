@@ -180,6 +180,8 @@ std::vector<Term> terms(Expr e);
 std::pair<Expr, Expr> operands(Expr e);
 /// The symbols of an expression, each once, in the order in which they stand.
 std::vector<Expr> symbols(Expr e);
+/// The facts of a symbol of any context.
+const SymbolInfo& info(Expr symbol);
 
 }  // namespace lithify::sym
 

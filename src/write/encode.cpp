@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/diagnostic.hpp"
+#include "onnx/scope.hpp"
 
 namespace lithify::write {
 namespace {
@@ -88,22 +89,23 @@ std::string opset_id(const std::string& domain, int version) {
   return bytes;
 }
 
-std::string dimension(const onnx::Dim& dim) {
+/// A number, a name, or neither. A name stands for one size in all of a run.
+std::string dimension(const onnx::Dim& dim, const onnx::SymbolScopes& scopes) {
   std::string bytes;
   pbf_writer fields(bytes);
   if (!dim) return bytes;
   if (const auto value = dim.constant())
     fields.add_int64(dimension_proto::dim_value, *value);
-  else
+  else if (!scopes.varies(dim))
     fields.add_string(dimension_proto::dim_param, dim.str());
   return bytes;
 }
 
 /// The shape is there for a scalar too: without it the rank would be unknown.
-std::string tensor_type(const onnx::Value& value) {
+std::string tensor_type(const onnx::Value& value, const onnx::SymbolScopes& scopes) {
   std::string shape;
   pbf_writer dims(shape);
-  for (const onnx::Dim& dim : value.shape) dims.add_message(shape_proto::dim, dimension(dim));
+  for (const onnx::Dim& dim : value.shape) dims.add_message(shape_proto::dim, dimension(dim, scopes));
   std::string bytes;
   pbf_writer fields(bytes);
   fields.add_int32(tensor_type_proto::elem_type, data_type(value.dtype, value.name));
@@ -112,9 +114,9 @@ std::string tensor_type(const onnx::Value& value) {
 }
 
 /// A tensor, or a sequence or an optional of tensors.
-std::string type_of(const onnx::Value& value) {
+std::string type_of(const onnx::Value& value, const onnx::SymbolScopes& scopes) {
   std::string tensor;
-  pbf_writer(tensor).add_message(type_proto::tensor_type, tensor_type(value));
+  pbf_writer(tensor).add_message(type_proto::tensor_type, tensor_type(value, scopes));
   if (value.form == onnx::Value::Form::Tensor) return tensor;
   std::string bytes;
   pbf_writer type(bytes);
@@ -132,11 +134,11 @@ const std::string& name_of_value(const onnx::Value* value) {
   return value->name;
 }
 
-std::string value_info(const onnx::Value& value) {
+std::string value_info(const onnx::Value& value, const onnx::SymbolScopes& scopes) {
   std::string bytes;
   pbf_writer fields(bytes);
   fields.add_string(value_info_proto::name, name_of_value(&value));
-  fields.add_message(value_info_proto::type, type_of(value));
+  fields.add_message(value_info_proto::type, type_of(value, scopes));
   return bytes;
 }
 
@@ -158,7 +160,7 @@ void check_pieces(const onnx::Tensor& tensor, std::string_view name) {
 
 class Encoder {
  public:
-  explicit Encoder(ExternalData* external) : external_(external) {}
+  Encoder(const onnx::Graph& graph, ExternalData* external) : scopes_(graph), external_(external) {}
 
   Message model(const onnx::Model& model) {
     Message message;
@@ -183,9 +185,10 @@ class Encoder {
     message.fields().add_string(graph_proto::name, name);
     for (const onnx::Value* value : initializers)
       message.add_message(graph_proto::initializer, initializer(*value->constant, value->name));
-    for (const onnx::Value* value : graph.inputs) message.fields().add_message(graph_proto::input, value_info(*value));
+    for (const onnx::Value* value : graph.inputs)
+      message.fields().add_message(graph_proto::input, value_info(*value, scopes_));
     for (const onnx::Value* value : graph.outputs)
-      message.fields().add_message(graph_proto::output, value_info(*value));
+      message.fields().add_message(graph_proto::output, value_info(*value, scopes_));
     add_inner_values(graph, message);
     for (const onnx::Value* value : initializers) visible_.erase(value);
     return message;
@@ -199,12 +202,12 @@ class Encoder {
     return result;
   }
 
-  static void add_inner_values(const onnx::Graph& graph, Message& message) {
+  void add_inner_values(const onnx::Graph& graph, Message& message) const {
     std::unordered_set<const onnx::Value*> known(graph.outputs.begin(), graph.outputs.end());
     for (const onnx::Node* n : graph.nodes)
       for (const onnx::Value* value : n->outputs)
         if (value && value->dtype != DType::Undefined && known.insert(value).second)
-          message.fields().add_message(graph_proto::value_info, value_info(*value));
+          message.fields().add_message(graph_proto::value_info, value_info(*value, scopes_));
   }
 
   Message node(const onnx::Node& node) {
@@ -264,8 +267,8 @@ class Encoder {
     message.add_message(attribute_proto::g, graph(*value, name));
     return Type::GRAPH;
   }
-  static Type add_data(Message& message, const std::string&, const std::shared_ptr<const onnx::Value>& value) {
-    message.fields().add_message(attribute_proto::tp, type_of(*value));
+  Type add_data(Message& message, const std::string&, const std::shared_ptr<const onnx::Value>& value) {
+    message.fields().add_message(attribute_proto::tp, type_of(*value, scopes_));
     return Type::TYPE_PROTO;
   }
 
@@ -296,12 +299,15 @@ class Encoder {
     return message;
   }
 
+  const onnx::SymbolScopes scopes_;
   ExternalData* external_;
   std::unordered_set<const onnx::Value*> visible_;  ///< initializers of the graph being encoded and of those around it
 };
 
 }  // namespace
 
-Message encode(const onnx::Model& model, ExternalData* external) { return Encoder(external).model(model); }
+Message encode(const onnx::Model& model, ExternalData* external) {
+  return Encoder(*model.graph, external).model(model);
+}
 
 }  // namespace lithify::write

@@ -6,8 +6,12 @@
 #include "driver/custom.hpp"
 #include "driver/inputs.hpp"
 #include "eval/evaluator.hpp"
+#include "onnx/hash.hpp"
+#include "onnx/text.hpp"
+#include "onnx/verify.hpp"
 #include "ops/register.hpp"
 #include "program/parse.hpp"
+#include "rewrite/finish.hpp"
 
 namespace lithify {
 namespace {
@@ -39,8 +43,13 @@ Exported exported(const std::string& parameters, const std::string& body, std::v
   Exported out{"", result.diagnostics};
   if (!out.diagnostics.empty()) return out;
   std::vector<std::pair<std::string, onnx::Value*>> outputs{{"y", result.value.tensor()->read(builder)}};
-  builder.finish(outputs);
+  rewrite::finish(builder, outputs);
   out.graph = onnx::print(graph);
+  sym::Context other;
+  const std::unique_ptr<onnx::Graph> again = onnx::parse(out.graph, other);
+  onnx::verify(*again, opset, "parsing");
+  CHECK(onnx::print(*again) == out.graph);
+  CHECK(onnx::structural_hash(*again) == onnx::structural_hash(graph));
   return out;
 }
 
@@ -60,8 +69,9 @@ TEST_CASE("a plug-in says what an operator becomes") {
          return c.node("my.domain", 3, "Flip", scaled, {{"axes", c.integers("axes")}}, {"float32[x.1, ?]"});
        }});
   CHECK(graph_of("x: Tensor", "    return ops.my.scale(x, axes=[1])\n", {"x:float32[batch,4]"}, 20, options) ==
+        "size custom >= 0\n"
         "input x : float32[batch, 4]\n"
-        "/Mul_output_0 : float32[batch, 4] = Mul(x, {2})\n"
+        "/Mul_output_0 : float32[batch, 4] = Mul(x, float32{2})\n"
         "y : float32[4, custom] = my.domain::Flip<axes=[1]>(/Mul_output_0)\n"
         "output y : float32[4, custom]\n");
 }
@@ -71,8 +81,9 @@ TEST_CASE("an operator that nobody knows can be kept as a node") {
   options.allow_custom = true;
   CHECK(graph_of("x: Tensor", "    return torch.relu(ops.my.op(x, None, 3, k=[1.5, 2.]))\n", {"x:float16[4]"}, 20,
                  options) ==
+        "size custom >= 0\n"
         "input x : float16[4]\n"
-        "/op_output_0 : float16[custom] = my::op<arg2=3, k=[1.5, 2]>(x, _)\n"
+        "/op_output_0 : float16[custom] = my::op<arg2=3, k=[1.5, 2.0]>(x, _)\n"
         "y : float16[custom] = Relu(/op_output_0)\n"
         "output y : float16[custom]\n");
 }
@@ -84,7 +95,7 @@ TEST_CASE("a reshape by the input's own sizes needs no shape arithmetic") {
                  "    return torch.view(x, [int(b), int(n)])\n",
                  {"x:float32[batch,seq,4]"}) ==
         "input x : float32[batch, seq, 4]\n"
-        "y : float32[batch, 4*seq] = Reshape(x, 1d{0, -1})\n"
+        "y : float32[batch, 4*seq] = Reshape(x, int64[2]{0, -1})\n"
         "output y : float32[batch, 4*seq]\n");
 }
 
@@ -97,7 +108,7 @@ TEST_CASE("lists, tuples and loops with known bounds leave nothing behind") {
                  "    return torch.add(a, b)\n",
                  {"x:float32[n,3]"}) ==
         "input x : float32[n, 3]\n"
-        "/Mul_output_0 : float32[n, 3] = Mul(x, {2})\n"
+        "/Mul_output_0 : float32[n, 3] = Mul(x, float32{2})\n"
         "y : float32[n, 3] = Add(x, /Mul_output_0)\n"
         "output y : float32[n, 3]\n");
 }
@@ -135,8 +146,8 @@ TEST_CASE("a write through a view is seen by the tensor") {
                  "    return y\n",
                  {"x:float32[n,3]"}) ==
         "input x : float32[n, 3]\n"
-        "/Mul_output_0 : float32[n, 3] = Mul(x, {2})\n"
-        "y : float32[n, 3] = Where(1d{1, 0, 0}, {1}, /Mul_output_0)\n"
+        "/Mul_output_0 : float32[n, 3] = Mul(x, float32{2})\n"
+        "y : float32[n, 3] = Where(bool[3]{1, 0, 0}, float32{1}, /Mul_output_0)\n"
         "output y : float32[n, 3]\n");
 }
 
@@ -148,7 +159,7 @@ TEST_CASE("older opsets get the same model in their own form") {
         "output y : float32[n, 1]\n");
   CHECK(graph_of("x: Tensor", body, {"x:float32[n,3]"}, 13) ==
         "input x : float32[n, 3]\n"
-        "y : float32[n, 1] = ReduceSum(x, 1d{1})\n"
+        "y : float32[n, 1] = ReduceSum(x, int64[1]{1})\n"
         "output y : float32[n, 1]\n");
 }
 
@@ -184,9 +195,9 @@ TEST_CASE("a branch on a value of the input is an If; what does not differ is no
         "input x : float32[n]\n"
         "/Exp_output_0 : float32[n] = Exp(x)\n"
         "/ReduceSum_output_0 : float32[] = ReduceSum<keepdims=0>(x)\n"
-        "/Greater_output_0 : bool[] = Greater(/ReduceSum_output_0, {0})\n"
+        "/Greater_output_0 : bool[] = Greater(/ReduceSum_output_0, float32{0})\n"
         "/If_output_0 : float32[n] = If<then_branch={\n"
-        "/Mul_output_0 : float32[n] = Mul(/Exp_output_0, {2})\n"
+        "/Mul_output_0 : float32[n] = Mul(/Exp_output_0, float32{2})\n"
         "output /Mul_output_0 : float32[n]\n"
         "}, else_branch={\n"
         "/Neg_output_0 : float32[n] = Neg(/Exp_output_0)\n"
@@ -203,12 +214,13 @@ TEST_CASE("what does not depend on a loop is in front of it, and sizes that grow
                  "      y = torch.cat([y, torch.exp(x)])\n"
                  "    return y\n",
                  {"x:float32[n]"}) ==
+        "size i >= 0, < n\n"
         "input x : float32[n]\n"
         "/Exp_output_0 : float32[n] = Exp(x)\n"
-        "/Shape_output_0 : int64[1] = Shape(x)\n"
-        "/Squeeze_output_0 : int64[] = Squeeze(/Shape_output_0, 1d{0})\n"
+        "/Shape_output_0 : int64[1]{n} = Shape(x)\n"
+        "/Squeeze_output_0 : int64[]{n} = Squeeze(/Shape_output_0, int64[1]{0})\n"
         "y : float32[n*n + n] = Loop<body={\n"
-        "input /Loop_iteration : int64[]\n"
+        "input /Loop_iteration : int64[]{i}\n"
         "input /Loop_condition : bool[]\n"
         "input /Loop_y : float32[n*i + n]\n"
         "/Concat_output_0 : float32[n*i + 2*n] = Concat<axis=0>(/Loop_y, /Exp_output_0)\n"

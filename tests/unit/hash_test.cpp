@@ -6,6 +6,7 @@
 
 #include "onnx/builder.hpp"
 #include "onnx/hash.hpp"
+#include "rewrite/finish.hpp"
 
 namespace lithify::onnx {
 namespace {
@@ -16,7 +17,7 @@ uint64_t hash_of(const std::function<Value*(Builder&, Value*)>& build, std::stri
   Graph graph;
   Builder b(graph, sym, 20);
   Value* x = b.input(std::move(name), DType::Float, {sym.symbol({.name = std::move(size)}), sym.constant(4)});
-  b.finish({{{"y", build(b, x)}}});
+  rewrite::finish(b, {{{"y", build(b, x)}}});
   return structural_hash(graph);
 }
 

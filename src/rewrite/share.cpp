@@ -2,9 +2,9 @@
 // a node. Which constants are used is known only when the graph is complete, so this undoes what folding did early.
 #include <algorithm>
 
-#include "onnx/rewrite.hpp"
+#include "rewrite/rewrites.hpp"
 
-namespace lithify::onnx {
+namespace lithify::rewrite {
 namespace {
 
 // Smaller constants are written as they are used.
@@ -44,10 +44,6 @@ bool derive(Builder& b, Value* from, const Value* to, Node& node) {
   return true;
 }
 
-void replace(Graph& graph, Value* old, Value* by) {
-  for (Node* n : graph.all_nodes()) std::replace(n->inputs.begin(), n->inputs.end(), old, by);
-}
-
 }  // namespace
 
 void share_weights(Builder& builder) {
@@ -60,6 +56,7 @@ void share_weights(Builder& builder) {
 
   std::vector<Value*> kept;
   std::vector<Node*> added;
+  std::unordered_map<Value*, Value*> by;
   for (Value* v : large) {
     Node node;
     const auto source = std::find_if(kept.begin(), kept.end(), [&](Value* k) {
@@ -76,10 +73,11 @@ void share_weights(Builder& builder) {
     out->shape = v->shape;
     out->producer = n;
     n->outputs = {out};
-    replace(graph, v, out);
+    by[v] = out;
     added.push_back(n);
   }
+  replace_uses(graph, by);
   graph.nodes.insert(graph.nodes.begin(), added.begin(), added.end());
 }
 
-}  // namespace lithify::onnx
+}  // namespace lithify::rewrite

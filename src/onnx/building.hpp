@@ -1,0 +1,32 @@
+// What the files of the Builder share.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "onnx/graph.hpp"
+
+namespace lithify::onnx {
+
+inline bool all_constant(std::span<const Dim> dims) { return std::ranges::all_of(dims, &Dim::is_constant); }
+
+inline std::vector<int64_t> constants(std::span<const Dim> dims) {
+  std::vector<int64_t> out;
+  for (const Dim d : dims) out.push_back(*d.constant());
+  return out;
+}
+
+/// Appends bytes to the key by which equal nodes or constants are found.
+inline void append_key(std::string& key, const void* bytes, size_t n) {
+  key.append(static_cast<const char*>(bytes), n);
+}
+
+/// The first opset that has an element type.
+inline int first_opset(DType t) {
+  if (t == DType::BFloat16) return 13;
+  return t >= DType::Float8E4M3FN && t <= DType::Float8E5M2FNUZ ? 19 : 1;
+}
+
+}  // namespace lithify::onnx

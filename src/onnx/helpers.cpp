@@ -1,0 +1,196 @@
+// Operators under one name for all opsets: parts of tensors and their joining, reductions, padding, casts.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/diagnostic.hpp"
+#include "onnx/builder.hpp"
+#include "onnx/building.hpp"
+#include "onnx/complex.hpp"
+#include "onnx/opdef.hpp"
+
+namespace lithify::onnx {
+
+Value* Builder::cast(Value* x, DType to) {
+  if (x->dtype == to) return x;
+  if (is_complex(x->dtype) || is_complex(to)) return cast_complex(*this, x, to);
+  if (static_cast<int>(to) >= 64 || to == DType::Undefined)
+    throw Error(Code::UnsupportedType, fmt::format("ONNX has no type {}", name_of(to)));
+  if (const int since = first_opset(to); opset_ < since) needs_opset(name_of(to), since);
+  return op("Cast", {x}, {{"to", static_cast<int64_t>(to)}});
+}
+
+// Positions [start, end) of a concatenation, when they are one of its parts.
+Value* Builder::joined_part(Value* x, Dim start, Dim end) {
+  const Node& concat = *x->producer;
+  auto axis = static_cast<size_t>(concat.int_attribute("axis", 0));
+  Dim size = x->shape[axis], zero = sym.constant(0), at = zero;
+  auto position = [&](Dim bound) {
+    if (!bound.is_constant()) return bound;
+    if (bound.is(std::numeric_limits<int64_t>::max())) return size;
+    return *bound.constant() < 0 ? sym.max(sym.add(size, bound), zero) : sym.min(bound, size);
+  };
+  Dim first = position(start), last = position(end);
+  for (Value* part : concat.inputs) {
+    Dim next = sym.add(at, part->shape[axis]);
+    if (first == at && last == next) return part;
+    at = next;
+  }
+  return nullptr;
+}
+
+Value* Builder::slice(Value* x, int64_t axis, Dim start, Dim end, int64_t step) {
+  Dim size = x->shape[static_cast<size_t>(axis)];
+  if (end == size) end = sym.constant(std::numeric_limits<int64_t>::max());
+  if (step == 1 && made_by(x, "Concat") && x->producer->int_attribute("axis", 0) == axis)
+    if (Value* part = joined_part(x, start, end)) return part;
+  if (step == 1) {
+    bool from_start =
+        start.is(0) || (start.is_constant() && size.is_constant() && *start.constant() <= -*size.constant());
+    bool to_end = end == size ||
+                  (end.is_constant() && *end.constant() >= size.upper().value_or(std::numeric_limits<int64_t>::max()));
+    if (from_start && to_end) return x;
+  }
+  Dim axis_dim = sym.constant(axis), step_dim = sym.constant(step);
+  std::vector<Dim> starts{start}, ends{end}, axes{axis_dim}, steps{step_dim};
+  // Slices of different axes are one Slice.
+  if (made_by(x, "Slice") && x->producer->inputs.size() == 5) {
+    const Inputs& in = x->producer->inputs;
+    bool known = std::all_of(in.begin() + 1, in.end(), [](Value* v) { return v->contents.has_value(); });
+    if (known && std::find(in[3]->contents->begin(), in[3]->contents->end(), axis_dim) == in[3]->contents->end()) {
+      auto prepend = [](std::vector<Dim>& to, const std::vector<Dim>& what) {
+        to.insert(to.begin(), what.begin(), what.end());
+      };
+      prepend(starts, *in[1]->contents);
+      prepend(ends, *in[2]->contents);
+      prepend(axes, *in[3]->contents);
+      prepend(steps, *in[4]->contents);
+      x = in[0];
+    }
+  }
+  return op("Slice", {x, symbolic(starts), symbolic(ends), symbolic(axes), symbolic(steps)});
+}
+
+Value* Builder::flip(Value* x, int64_t axis) {
+  Dim lowest = sym.constant(std::numeric_limits<int64_t>::min() + 1);
+  return slice(x, axis, sym.constant(-1), lowest, -1);
+}
+
+Value* Builder::select(Value* x, int64_t axis, Dim index) {
+  if (x->shape[static_cast<size_t>(axis)].is(1) && !x->contents && index.is_constant()) return squeeze(x, {axis});
+  if (made_by(x, "Transpose")) {
+    // Selecting first may leave nothing to transpose.
+    std::vector<int64_t> rest = *x->producer->attribute_as<std::vector<int64_t>>("perm");
+    int64_t from = rest[static_cast<size_t>(axis)];
+    rest.erase(rest.begin() + axis);
+    for (int64_t& p : rest) p -= p > from;
+    if (std::is_sorted(rest.begin(), rest.end())) return select(x->producer->inputs[0], from, index);
+  }
+  return op("Gather", {x, symbolic(index)}, {{"axis", axis}});
+}
+
+Value* Builder::concat(Inputs parts, int64_t axis) { return op("Concat", std::move(parts), {{"axis", axis}}); }
+
+std::vector<Value*> Builder::split(Value* x, std::span<const Dim> lengths, int64_t axis) {
+  if (lengths.size() == 1) return {x};
+  if (is_complex(x->dtype)) {
+    std::vector<Value*> out = split(pairs(x), lengths, axis);
+    for (Value*& v : out) v = from_pairs(v);
+    return out;
+  }
+  const size_t n = lengths.size();
+  bool equal = std::all_of(lengths.begin(), lengths.end(), [&](Dim d) { return d == lengths[0]; });
+  // As chunk() has it: all pieces have the same length but the last, which may be shorter.
+  const Dim size = x->shape[static_cast<size_t>(axis)], count = sym.constant(static_cast<int64_t>(n));
+  bool chunks = lengths[0] == sym.ceil_div(size, count) && !size.is_constant();
+  for (size_t i = 1; i + 1 < n; ++i) chunks = chunks && lengths[i] == lengths[0];
+  if (chunks && opset_ >= 18) equal = true;
+
+  Attributes attributes{{"axis", axis}};
+  Inputs inputs{x};
+  if (equal && opset_ >= 18) {
+    attributes.push_back({"num_outputs", static_cast<int64_t>(n)});
+  } else if (opset_ >= 13) {
+    inputs.push_back(symbolic(lengths));
+  } else if (!equal) {
+    if (!all_constant(lengths)) return split_by_slices(x, lengths, axis);
+    attributes.push_back({"split", constants(lengths)});
+  }
+  std::vector<Value*> out = op_n("Split", inputs, attributes, n);
+  for (size_t i = 0; i < n; ++i)
+    if (out[i]->kind == Value::Kind::Output) out[i]->shape[static_cast<size_t>(axis)] = lengths[i];
+  return out;
+}
+
+// Before opset 13, Split takes only numbers.
+std::vector<Value*> Builder::split_by_slices(Value* x, std::span<const Dim> lengths, int64_t axis) {
+  std::vector<Value*> out;
+  Dim at = sym.constant(0);
+  for (Dim length : lengths) {
+    Dim next = sym.add(at, length);
+    out.push_back(slice(x, axis, at, next));
+    at = next;
+  }
+  return out;
+}
+
+Value* Builder::expand(Value* x, const Shape& to) {
+  if (x->shape == to) return x;
+  if (is_complex(x->dtype)) return on_pairs(*this, x, to, &Builder::expand);
+  size_t lead = to.size() - x->rank();
+  std::vector<Dim> target = to;
+  bool grows = false;
+  for (size_t i = 0; i < to.size(); ++i) {
+    bool same = i >= lead && x->shape[i - lead] == to[i];
+    if (same) target[i] = sym.constant(1);  // Expand broadcasts both ways
+    grows = grows || !target[i].is(1);
+  }
+  if (!grows) {
+    Shape shape(lead, sym.constant(1));
+    shape.insert(shape.end(), x->shape.begin(), x->shape.end());
+    return reshape(x, shape);
+  }
+  Value* out = op("Expand", {x, symbolic(target)});
+  if (out->kind == Value::Kind::Output) out->shape = to;
+  return out;
+}
+
+Value* Builder::gather(Value* x, Value* indices, int64_t axis) { return op("Gather", {x, indices}, {{"axis", axis}}); }
+
+Value* Builder::reduce(std::string_view type, Value* x, std::vector<int64_t> axes, bool keepdims) {
+  std::sort(axes.begin(), axes.end());
+  Attributes attributes;
+  if (!keepdims) attributes.push_back({"keepdims", int64_t{0}});
+  Inputs inputs{x};
+  if (!axes.empty() && axes.size() < x->rank()) {
+    if (opset_ >= 18 || (opset_ >= 13 && type == "ReduceSum")) {
+      inputs.push_back(ints(axes));
+    } else {
+      attributes.insert(attributes.begin(), {"axes", axes});
+    }
+  }
+  return op(type, inputs, attributes);
+}
+
+Value* Builder::softmax(std::string_view type, Value* x, int64_t axis) {
+  int64_t last = static_cast<int64_t>(x->rank()) - 1;
+  if (axis < 0) axis += last + 1;
+  // Before opset 13, all dimensions from the axis on were taken together.
+  if (opset_ >= 13 || axis == last) return op(type, {x}, {{"axis", opset_ >= 13 && axis == last ? int64_t{-1} : axis}});
+  return swap_dims(op(type, {swap_dims(x, axis, last)}, {{"axis", last}}), axis, last);
+}
+
+Value* Builder::pad(Value* x, std::span<const std::pair<Dim, Dim>> pads, std::string_view mode, Value* fill) {
+  std::vector<Dim> all;
+  for (auto& [begin, end] : pads) all.push_back(begin);
+  for (auto& [begin, end] : pads) all.push_back(end);
+  if (std::all_of(all.begin(), all.end(), [](Dim d) { return d.is(0); })) return x;
+  Attributes attributes;
+  if (mode != "constant") attributes.push_back({"mode", std::string(mode)});
+  return op("Pad", {x, symbolic(all), mode == "constant" ? fill : nullptr}, attributes);
+}
+
+Shape Builder::broadcast(const Shape& a, const Shape& b) { return broadcast_shapes(sym, a, b); }
+
+}  // namespace lithify::onnx

@@ -1,0 +1,67 @@
+// The names of values and nodes in the file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "rewrite/rewrites.hpp"
+
+namespace lithify::rewrite {
+namespace {
+
+/// Hands out names, each once.
+class Names {
+ public:
+  std::string unique(const std::string& wanted) {
+    std::string name = wanted;
+    for (int& n = last_[wanted]; !taken_.insert(name).second;) name = fmt::format("{}_{}", wanted, ++n);
+    return name;
+  }
+
+ private:
+  std::unordered_set<std::string> taken_;
+  std::unordered_map<std::string, int> last_;
+};
+
+std::string slashed(const std::string& scope) {
+  std::string out = "/";
+  if (scope.empty()) return out;
+  out += scope;
+  std::replace(out.begin() + 1, out.end(), '.', '/');
+  return out + "/";
+}
+
+/// Names are unique in the model, not just in a graph: a body sees the values of the graphs around it.
+class Naming {
+ public:
+  explicit Naming(Graph& graph) {
+    for (Value* v : graph.inputs) v->name = values_.unique(v->name);
+    for (Value* v : graph.outputs) v->name = values_.unique(v->name);
+    for (Value* v : graph.initializers())
+      if (!v->name.empty()) v->name = values_.unique(v->name);
+    for (Value* v : graph.initializers())
+      if (v->name.empty()) v->name = values_.unique(fmt::format("constant_{}", name_of(v->dtype)));
+    name_nodes(graph, {graph.outputs.begin(), graph.outputs.end()});
+  }
+
+ private:
+  void name_nodes(Graph& graph, const std::unordered_set<const Value*>& named) {
+    for (Node* n : graph.nodes) {
+      n->name = nodes_.unique(slashed(n->scope) + n->op_type);
+      for (Graph* body : n->bodies()) {
+        for (Value* v : body->inputs) v->name = values_.unique(fmt::format("{}_{}", n->name, v->name));
+        name_nodes(*body, {});
+      }
+      for (Value* v : n->outputs)
+        if (!named.contains(v)) v->name = values_.unique(fmt::format("{}_output_{}", n->name, v->output_index));
+    }
+  }
+
+  Names values_, nodes_;
+};
+
+}  // namespace
+
+void name_all(Graph& graph) { Naming{graph}; }
+
+}  // namespace lithify::rewrite
