@@ -41,6 +41,7 @@ Options, by keyword (a callable with an argument of such a name goes into a lamb
     ones=False                  do not also trace with every dynamic dimension at 1
     empty=True                  run at size 0 of the first dynamic dimension as well
     rtol=, atol=, why=          tolerances other than the usual, and the reason, which is required
+    dequantized=True            compare eager PyTorch with its own dequantized computation first: tests/dequantized.py
     reference="reason"          run in onnx's reference evaluator, where ONNX Runtime lacks the kernel
     xfail="reason"              known not to work; the case must fail
 
@@ -164,6 +165,11 @@ ints = i64 | i32
 numbers = floats | ints
 
 
+def normal(sizes: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """From the normal distribution; in double, which is drawn alike on every processor."""
+    return torch.randn(tuple(sizes), generator=generator, dtype=torch.float64)
+
+
 @dataclass(frozen=True)
 class Spec:
     """An input: its element type (one, once the choices are made) and its sizes."""
@@ -184,10 +190,10 @@ class Spec:
         if t.values:
             return torch.tensor(list(itertools.islice(itertools.cycle(t.values), count)), dtype=t.dtype).reshape(sizes)
         if t.dtype.is_complex:
-            return torch.randn(sizes, generator=generator, dtype=t.dtype)
+            return torch.view_as_complex(normal((*sizes, 2), generator) * 0.5**0.5).to(t.dtype)
         if t.dtype.is_floating_point:
             if t.low is None or t.high is None:
-                return torch.randn(sizes, generator=generator).to(t.dtype)
+                return normal(sizes, generator).to(t.dtype)
             return (torch.rand(sizes, generator=generator) * (t.high - t.low) + t.low).to(t.dtype)
         usual = (0, 2) if t.dtype == torch.bool else (0, 10) if t.dtype == torch.uint8 else (-5, 6)
         low, high = (int(given if given is not None else u) for given, u in zip((t.low, t.high), usual, strict=True))
@@ -220,6 +226,7 @@ class Case:
     rtol: float | None = None
     atol: float | None = None
     why: str = ""
+    dequantized: bool = False
     reference: str = ""
     xfail: str = ""
 
@@ -251,7 +258,7 @@ _operators: set[str] = set()
 
 _OPTIONS = (
     *("opsets", "trace", "also", "script", "export", "records", "ones", "empty"),
-    *("rtol", "atol", "why", "reference", "xfail"),
+    *("rtol", "atol", "why", "dequantized", "reference", "xfail"),
 )
 
 

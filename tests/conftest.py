@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.dequantized import choose_engine
 from tests.driver import LITHIFY
 
 
@@ -21,6 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure() -> None:
     torch.set_num_threads(1)
+    choose_engine()
     if not LITHIFY.exists():
         pytest.exit(f"there is no {LITHIFY}; `make build` makes it", returncode=1)
 

@@ -31,7 +31,8 @@ import sympy
 import torch
 from torch import nn
 
-from tests.cases import OPSETS, ROOT, Case, Dim, Spec
+from tests.cases import OPSETS, ROOT, Case, Dim, Spec, normal
+from tests.dequantized import Dequantized, WrongReference
 
 LITHIFY = Path(os.environ.get("LITHIFY", ROOT / "build" / "lithify"))
 FAILURES = ROOT / "build" / "failures"
@@ -377,12 +378,12 @@ def _draw_weights(module: nn.Module, generator: torch.Generator) -> None:
     for parameter in module.parameters():
         if parameter.is_floating_point():
             fan_in = max(1, parameter[0].numel()) if parameter.dim() > 1 else 4
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * fan_in**-0.5)
+            parameter.copy_(normal(parameter.shape, generator) * fan_in**-0.5)
     for name, buffer in module.named_buffers():
         if name.endswith("running_var"):
             buffer.copy_(torch.rand(buffer.shape, generator=generator) + 0.5)
         elif name.endswith("running_mean"):
-            buffer.copy_(torch.randn(buffer.shape, generator=generator) * 0.3)
+            buffer.copy_(normal(buffer.shape, generator) * 0.3)
 
 
 def draw(case: Case, at: dict[str, int]) -> tuple[torch.Tensor, ...]:
@@ -392,7 +393,12 @@ def draw(case: Case, at: dict[str, int]) -> tuple[torch.Tensor, ...]:
 
 def _eager(case: Case, module: nn.Module, at: dict[str, int], inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
     try:
+        if case.dequantized:
+            with Dequantized():
+                module(*(t.clone() for t in inputs))
         return [t.detach().clone() for t in flat(module(*(t.clone() for t in inputs)))]
+    except WrongReference as error:
+        raise Mismatch(f"{case.place}: {case.name} at {at}: {error}\n{case.source}") from None
     except Exception as error:
         hint = "does a dimension need a lower bound, as in H >= 3?"
         raise Mismatch(f"{case.place}: eager PyTorch itself fails at {at}: {error}\n{case.source}{hint}") from error
