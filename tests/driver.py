@@ -40,6 +40,7 @@ DEFAULT_OPSET = 18
 TURNS = (9, 23, 13, 26, 11, 20, 16, 10, 21, 24, 12, 22, 14, 19, 25, 15, 17)
 TOLERANCE = {torch.float16: (1e-2, 1e-3), torch.bfloat16: (5e-2, 1e-2), torch.float64: (1e-7, 1e-7)}
 SECONDS = 120
+FAULT = "LTH099"  # the code of a fault of the exporter itself
 
 onnxruntime.set_default_logger_severity(3)
 
@@ -73,13 +74,12 @@ def export(
 ) -> onnx.ModelProto:
     """Runs `lithify export`, checks the file that it wrote, and loads it. `names` are the axes that must be dynamic in it."""
     command = export_command(model, out, opset=opset, dynamic=dynamic, inputs=inputs, flags=flags)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, close_fds=False)
+    done = run(command)
     if done.returncode != 0:
-        said = f"exit code {done.returncode} from\n  {_shown(command)}\n{done.stderr or done.stdout}"
-        codes = set(re.findall(r"error (LTH\d+)", done.stderr))
-        if codes == {"LTH043"}:
-            raise NeedsOpset(said, max(int(n) for n in re.findall(r"--opset (\d+) or higher", done.stderr)))
-        raise Mismatch(said)
+        message = f"exit code {done.returncode} from\n  {_shown(command)}\n{done.stderr or done.stdout}"
+        if done.returncode == 1 and errors(done.stderr) == {"LTH043"}:
+            raise NeedsOpset(message, max(int(n) for n in re.findall(r"--opset (\d+) or higher", done.stderr)))
+        raise Mismatch(message)
     try:
         # By path: a checker that is given the message cannot see external data or files above 2 GB.
         onnx.checker.check_model(str(out), full_check=True)
@@ -91,6 +91,29 @@ def export(
         raise Mismatch(f"asked for opset {opset}, the file says {written}")
     check_names(loaded, (dynamic or {}) if names is None else names)
     return loaded
+
+
+def run(command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=SECONDS, close_fds=False)
+
+
+def errors(text: str) -> set[str]:
+    """The codes of the errors among messages."""
+    return set(re.findall(r"error (LTH\d+)", text))
+
+
+def refusal(done: subprocess.CompletedProcess[str], *codes: str, out: Path | None = None) -> str:
+    """The messages of a run that refused its model: exit code 1, errors of these codes and no others, and no file written.
+
+    Without codes any will do, but that of a fault of the exporter itself. A crash is never a refusal."""
+    found = errors(done.stderr)
+    expected = found <= set(codes) if codes else FAULT not in found
+    if done.returncode != 1 or not found or not expected or "Sanitizer" in done.stderr:
+        asked = " or ".join(codes) or "an error"
+        raise Mismatch(f"not refused with {asked}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+    if out is not None and out.exists():
+        raise Mismatch(f"refused, and {out} was written\n{done.stderr}")
+    return done.stderr
 
 
 def export_command(

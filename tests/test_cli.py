@@ -11,12 +11,13 @@ import json
 import os
 import pickle
 import random
+import re
 import resource
 import struct
 import subprocess
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import onnx
@@ -24,7 +25,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.driver import LITHIFY
+from tests.driver import FAULT, LITHIFY, errors, refusal
 
 DATA = Path(__file__).parent / "data"
 LINEAR = (DATA / "linear.pt").read_bytes()
@@ -54,15 +55,28 @@ def export_linear(model: Path, out: Path, *more: str) -> subprocess.CompletedPro
     return lithify("export", model, "-o", out, "--input", SPECS["linear"][0], *more)
 
 
-def refused(done: subprocess.CompletedProcess[str], folder: Path, *words: str) -> None:
-    """A diagnostic with its code and these words, exit code 1, and nothing written."""
-    assert done.returncode == 1, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    assert "LTH" in done.stderr, done.stderr
+def refused(done: subprocess.CompletedProcess[str], folder: Path, *words: str, codes: Sequence[str] = ()) -> None:
+    """Errors with these codes and these words, exit code 1, and nothing written."""
+    refusal(done, *codes)
     assert all(c.isprintable() or c == "\n" for c in done.stderr) and "\ufffd" not in done.stderr, repr(done.stderr)
     assert len(done.stderr) < 4000, "a message for people is shorter"
     for word in words:
         assert word in done.stderr, f"no {word!r} in\n{done.stderr}"
     assert not list(folder.iterdir()), f"left behind: {list(folder.iterdir())}"
+
+
+def answered_or_refused(done: subprocess.CompletedProcess[str]) -> None:
+    """Of commands that describe a file: what is wrong with it is in their answer, or is an error."""
+    assert done.returncode in (0, 1), f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0 or "LTH" in done.stdout + done.stderr, done.stdout + done.stderr
+    assert FAULT not in done.stdout + done.stderr
+
+
+def misused(done: subprocess.CompletedProcess[str]) -> None:
+    """What is wrong about the command line is reported: by its parser, or as an error about the options."""
+    assert done.returncode == 1, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert errors(done.stderr) <= {"LTH020", "LTH021", "LTH022", "LTH023"}, done.stderr
+    assert errors(done.stderr) or re.search(r"^error: --|^Run with --help", done.stderr, re.MULTILINE), done.stderr
 
 
 def file_of(tmp_path: Path, data: bytes, name: str = "model.pt") -> Path:
@@ -250,8 +264,7 @@ def test_unroll(most: str, loops: int, tmp_path: Path, out: Path) -> None:
 def test_wrong_option(options: list[str], out: Path) -> None:
     spec = [] if options[0] == "--input" else ["--input", SPECS["linear"][0]]
     done = lithify("export", DATA / "linear.pt", "-o", out, *spec, *options)
-    assert done.returncode in (1, 2), f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    assert done.stderr.strip()
+    misused(done)
     assert not list(out.parent.iterdir())
 
 
@@ -259,9 +272,7 @@ def test_wrong_option(options: list[str], out: Path) -> None:
     "args", [[], ["export"], ["export", "a.pt"], ["exprot", "a.pt"], ["export", "a.pt", "-o"], ["--nothing"]]
 )
 def test_wrong_usage(args: list[str], tmp_path: Path) -> None:
-    done = lithify(*args, cwd=tmp_path)
-    assert done.returncode in (1, 2), f"exit code {done.returncode}"
-    assert (done.stderr + done.stdout).strip()
+    misused(lithify(*args, cwd=tmp_path))
     assert not list(tmp_path.iterdir())
 
 
@@ -528,7 +539,7 @@ def test_hostile(kind: str, tmp_path: Path, out: Path) -> None:
     refused(done, out.parent)
     assert "\033" not in done.stderr and "\a" not in done.stderr
     for command in ("inspect", "check"):
-        assert lithify(command, model, cwd=tmp_path, prepare=modest).returncode in (0, 1)
+        answered_or_refused(lithify(command, model, cwd=tmp_path, prepare=modest))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.pt", "out"]
 
 
@@ -560,8 +571,7 @@ def test_full_disk(out: Path) -> None:
     command = ["export", DATA / "linear.pt", "-o", out, "--input", SPECS["linear"][0]]
     refused(lithify(*command, prepare=limit), out.parent, str(out))
     out.write_text("an older model")
-    done = lithify(*command, prepare=limit)
-    assert done.returncode == 1
+    refusal(lithify(*command, prepare=limit), "LTH080")
     assert [p.name for p in out.parent.iterdir()] == [out.name]
     assert out.read_text() == "an older model"
 
@@ -580,8 +590,7 @@ def test_full_file_system(where: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OUT": str(folder)}, timeout=SECONDS)
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("cannot mount a file system here")
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "LTH" in done.stderr
+    refusal(done, "LTH080")
 
 
 @pytest.mark.parametrize("where", ["nowhere/model.onnx", "."])
@@ -592,6 +601,5 @@ def test_output_that_cannot_be(where: str, out: Path) -> None:
 def test_output_over_the_model(tmp_path: Path) -> None:
     """The file that is being read is not a place to write to."""
     model = file_of(tmp_path, LINEAR)
-    done = export_linear(model, model)
-    assert done.returncode == 1
+    refusal(export_linear(model, model), "LTH020", "LTH080")
     assert model.read_bytes() == LINEAR

@@ -20,7 +20,7 @@ from torch.export import Dim
 
 from tests.driver import Session, compare, flat
 from tests.repack import as_in_2_1, as_in_2_5, layout_a, layout_b, records, saved
-from tests.test_cli import SANITIZED, file_of, lithify, modest, refused, rezip
+from tests.test_cli import SANITIZED, answered_or_refused, file_of, lithify, modest, refused, rezip
 
 
 @pytest.fixture(autouse=True)
@@ -372,7 +372,6 @@ def test_wrong_fields(net: tuple[Path, nn.Module], tmp_path: Path, out: Path) ->
             holder[way[-1]] = chosen.choice(WRONG)
         model = damaged(net[0], tmp_path, {"models/model.json": json.dumps(program).encode()})
         done = lithify("export", model, "-o", out, cwd=tmp_path, prepare=modest)
-        assert done.returncode in (0, 1), f"exit code {done.returncode} after a change at {way}\n{done.stderr}"
         if done.returncode == 0:
             out.unlink()
         else:
@@ -448,7 +447,7 @@ def test_hostile(kind: str, net: tuple[Path, nn.Module], tmp_path: Path, out: Pa
     model = damaged(net[0], tmp_path, HOSTILE[kind](net[0]))
     refused(lithify("export", model, "-o", out, cwd=tmp_path, prepare=modest), out.parent)
     for command in ("inspect", "check"):
-        assert lithify(command, model, cwd=tmp_path, prepare=modest).returncode in (0, 1)
+        answered_or_refused(lithify(command, model, cwd=tmp_path, prepare=modest))
 
 
 def test_truncated(net: tuple[Path, nn.Module], tmp_path: Path, out: Path) -> None:
