@@ -14,10 +14,10 @@ Case files sit beside the code, `src/*/<family>_cases.py`, and are found by thei
     case(lambda x: x.view(x.size(0), -1) * 2, x[B, S, 4])
     case(torch.Tensor.add_, x[B, 4], x[4], alpha=2)
 
-The callable is a torch function, a Tensor method, a lambda, a function, or an nn.Module (its weights are drawn anew).
-Arguments that are input specs become the model's inputs, also within lists and tuples; all others are baked in: numbers,
+The callable is a torch function, a Tensor method, a lambda, a function, or an nn.Module (its weights are drawn again).
+Arguments that are input specs become the model's inputs, also within lists and tuples; all others are constants: numbers,
 strings, lists, dtypes, and tensors (these become buffers). A lambda may use names from around it, as they are when the
-line runs, so a loop over literals makes one case a turn.
+line runs, so a loop over literals makes one case an iteration.
 
 Input specs: an element type, indexed by sizes.
     x[B, 16]                    float32 from the normal distribution (x is f32); f16 bf16 f64 i64 i32 i16 i8 u8 boolean c64 c128
@@ -31,7 +31,7 @@ Sizes are numbers or dynamic dimensions: B S T H W N. A dimension takes the size
 
 Options, by keyword (a callable with an argument of such a name goes into a lambda):
     opsets=range(9, 22)         where it can be run; by default 9 to 26. An opset that cannot express the case is no reason:
-                                the exporter must say so, and name the lowest that can
+                                the exporter must report it, and name the lowest that can
     trace=False                 take the scripted route alone, or with script=False that of torch.export: control flow that
                                 a trace does not see
     also=[(tensor, ...), ...]   further inputs to run on, such as take the other branch
@@ -208,6 +208,7 @@ class Case:
     """One line of a case file, with the source of the module that it stands for."""
 
     name: str
+    family: str
     place: str
     inputs: dict[str, Spec]
     source: str
@@ -351,7 +352,7 @@ class _Writer:
         operator_name = name.split("(")[0]
         first = operator_name not in _operators
         _operators.add(operator_name)
-        return Case(name, place, self.inputs, source, self.namespace, self.modules, self.buffers, first, **options)
+        return Case(name, family, place, self.inputs, source, self.namespace, self.modules, self.buffers, first, **options)
 
     def _call(self) -> tuple[str, list[str]]:
         names = iter(_free_names())
@@ -390,8 +391,8 @@ class _Writer:
         if node is None:
             self.namespace["fn"] = self.fn
             return "lambda", [*body, f"return fn({', '.join(given)})"]
-        baked = ast.unparse(_Bake(self, parameters).visit(node.body))
-        return baked, [*body, f"return {baked}"]
+        text = ast.unparse(_Substitute(self, parameters).visit(node.body))
+        return text, [*body, f"return {text}"]
 
     def _text(self, value: Any, names: Iterable[str]) -> str:
         """The source text of an argument; a spec becomes an input under the first name that is free."""
@@ -434,7 +435,7 @@ class _Writer:
         return name
 
 
-class _Bake(ast.NodeTransformer):
+class _Substitute(ast.NodeTransformer):
     """Puts the values of a lambda's outer names into its text, where they have a text."""
 
     def __init__(self, writer: _Writer, parameters: list[str]) -> None:

@@ -37,7 +37,7 @@ from tests.dequantized import Dequantized, WrongReference
 LITHIFY = Path(os.environ.get("LITHIFY", ROOT / "build" / "lithify"))
 FAILURES = ROOT / "build" / "failures"
 DEFAULT_OPSET = 18
-TURNS = (9, 23, 13, 26, 11, 20, 16, 10, 21, 24, 12, 22, 14, 19, 25, 15, 17)
+ORDER = (9, 23, 13, 26, 11, 20, 16, 10, 21, 24, 12, 22, 14, 19, 25, 15, 17)
 TOLERANCE = {torch.float16: (1e-2, 1e-3), torch.bfloat16: (5e-2, 1e-2), torch.float64: (1e-7, 1e-7)}
 SECONDS = 120
 FAULT = "LTH099"  # the code of a fault of the exporter itself
@@ -52,7 +52,7 @@ class Mismatch(AssertionError):
 
 
 class NeedsOpset(Mismatch):
-    """The exporter says that only a later opset can express the model."""
+    """The exporter reports that only a later opset can express the model."""
 
     def __init__(self, message: str, opset: int) -> None:
         super().__init__(message)
@@ -235,9 +235,9 @@ def compare(
         except AssertionError as error:
             raise Mismatch(f"output {i} {list(e.shape)}: {error}\n  got      {_few(g)}\n  expected {_few(e)}") from None
     for i, ((name, tensor_type), e) in enumerate(zip(outputs, expected, strict=False)):
-        said = [d.dim_value if d.HasField("dim_value") else None for d in tensor_type.shape.dim]
-        if len(said) != e.dim() or any(s is not None and s != n for s, n in zip(said, e.shape, strict=False)):
-            raise Mismatch(f"the graph says {said} for output {i} ({name}), which has the shape {list(e.shape)}")
+        sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor_type.shape.dim]
+        if len(sizes) != e.dim() or any(s is not None and s != n for s, n in zip(sizes, e.shape, strict=False)):
+            raise Mismatch(f"the graph has the shape {sizes} for output {i} ({name}), which has the shape {list(e.shape)}")
 
 
 def flat(value: Any) -> list[torch.Tensor]:
@@ -304,7 +304,7 @@ class Captured:
         return True
 
     def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
-        """What the exported program itself gives; None where torch cannot tell."""
+        """What the exported program itself gives; None where torch cannot run it."""
         try:
             return flat(self.program.module(check_guards=False)(*(t.clone() for t in inputs))) if self.program else None
         except Exception:
@@ -312,14 +312,14 @@ class Captured:
 
 
 def routes(case: Case, opsets: str = "", every: bool = False) -> Iterator[Route]:
-    """The default opset by all routes and two more in turn; with `all`, or numbers, those opsets by one route.
+    """The default opset by all routes and two of the others; with `all`, or numbers, those opsets by one route.
 
     torch.export takes longer than all else together. Unless `every` case is to take all routes, it is left out, with one of the
     opsets, where an earlier case of the same operator has gone through them, but for every eighth."""
     dynamic = bool(case.dims)
     usable = [o for o in OPSETS if o in case.opsets]
     first = DEFAULT_OPSET if DEFAULT_OPSET in usable else usable[-1]
-    others = [o for o in TURNS if o in usable and o != first]
+    others = [o for o in ORDER if o in usable and o != first]
     only = "traced" if case.trace else "scripted" if case.script else "exported"
     if opsets:
         asked = usable if opsets == "all" else [int(o) for o in opsets.split(",")]
@@ -327,8 +327,8 @@ def routes(case: Case, opsets: str = "", every: bool = False) -> Iterator[Route]
         return
     whole = every or case.first or _seed(case.name) % 8 == 0
     if others:
-        turn = _seed(case.name) % len(others)
-        others = (others[turn:] + others[:turn])[: 2 if whole else 1]
+        start = _seed(case.name) % len(others)
+        others = (others[start:] + others[:start])[: 2 if whole else 1]
     if not case.trace:
         yield from (Route(only, dynamic, opset) for opset in (first, *others))
         return
@@ -344,7 +344,7 @@ def routes(case: Case, opsets: str = "", every: bool = False) -> Iterator[Route]
 
 
 def verify(case: Case, opsets: str = "", every: bool = False) -> dict[str, bool]:
-    """Takes the case along its routes; at the first that fails, leaves a reproduction and says where.
+    """Takes the case along its routes; at the first that fails, leaves a reproduction and reports where.
 
     Returns for each kind of capture that was tried whether torch can make it of this case."""
     with tempfile.TemporaryDirectory(prefix="lithify-") as name, torch.no_grad(), warnings.catch_warnings():
@@ -369,13 +369,15 @@ def verify(case: Case, opsets: str = "", every: bool = False) -> dict[str, bool]
             runs = range(len(sizes) if route.dynamic else 1)
             if model.program is not None:
                 runs = [i for i in runs if model.takes(samples[i])]
-            told = [[of[i] for i in runs] for of in (sizes, samples, expected)]
+            chosen = [[of[i] for i in runs] for of in (sizes, samples, expected)]
             try:
-                _verify_lowest(route, lambda at, model=model, told=told: _verify_route(case, at, model, *told))
+                _verify_lowest(route, lambda at, model=model, chosen=chosen: _verify_route(case, at, model, *chosen))
             except Mismatch as error:
-                where = _reproduction(case, route, model, *told[1:])
-                said = f"{case.place}: {case.name}\n{route}\n{textwrap.indent(case.source, '    ')}{error}\nto reproduce: {where}"
-                raise Mismatch(said) from None
+                where = _reproduction(case, route, model, *chosen[1:])
+                message = (
+                    f"{case.place}: {case.name}\n{route}\n{textwrap.indent(case.source, '    ')}{error}\nto reproduce: {where}"
+                )
+                raise Mismatch(message) from None
         return {capture: model is not None for (capture, _), model in saved.items()}
 
 
@@ -550,15 +552,15 @@ def _axes(case: Case) -> Names:
 
 
 def _options(case: Case, route: Route, model: Captured, at: dict[str, int]) -> Options:
-    """A traced file knows the sizes of its sample, to a scripted one they are told, and an exported one knows every size."""
+    """A traced file has the sizes of its sample, a scripted one needs them as options, and an exported one has every size."""
     if model.open is not None:
         return Options(asked(_axes(case), model.open), [], ("--self-check",) if case.records else ())
     if route.capture == "traced":
         return Options(_axes(case) if route.dynamic else {}, [])
-    return Options({}, [_told(name, spec, at, route.dynamic) for name, spec in case.inputs.items()])
+    return Options({}, [_input_option(name, spec, at, route.dynamic) for name, spec in case.inputs.items()])
 
 
-def _told(name: str, spec: Spec, at: dict[str, int], dynamic: bool) -> str:
+def _input_option(name: str, spec: Spec, at: dict[str, int], dynamic: bool) -> str:
     sizes = [f"{d}={n}" if isinstance(d, Dim) and dynamic else str(n) for d, n in zip(spec.shape, spec.sizes(at), strict=True)]
     return f"{name}:{str(spec.type.dtype).removeprefix('torch.')}[{','.join(sizes)}]"
 

@@ -13,7 +13,7 @@ from tests.driver import refusal
 from tests.test_cli import lithify
 
 
-def one_tensor_appended_in_every_turn(x: Tensor) -> Tensor:
+def one_tensor_appended_in_every_iteration(x: Tensor) -> Tensor:
     out: list[Tensor] = []
     h = torch.zeros(4)
     for i in range(x.size(0)):
@@ -77,7 +77,7 @@ SHARED = "a write to another one may have changed"
 @pytest.mark.parametrize(
     ("model", "code", "words", "line"),
     [
-        (one_tensor_appended_in_every_turn, WRITES, SHARED, "return torch.stack(out)"),
+        (one_tensor_appended_in_every_iteration, WRITES, SHARED, "return torch.stack(out)"),
         (appended_and_written_after_the_loop, WRITES, SHARED, "return torch.stack(out)"),
         (appended_in_a_branch_and_written, WRITES, SHARED, "return torch.stack(out)"),
         (element_written_by_the_run, WRITES, SHARED, "return a + b"),

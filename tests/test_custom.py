@@ -79,7 +79,7 @@ def test_unknown_operators_are_refused_without_being_asked(example: tuple[Path, 
 
 
 @pytest.mark.parametrize(
-    ("declarations", "said"),
+    ("declarations", "words"),
     [
         ("    Relu(x)\n", "before the first schema"),
         ("demo::quick_gelu(Tensor x) -> Tensor\n", "no nodes below"),
@@ -91,8 +91,8 @@ def test_unknown_operators_are_refused_without_being_asked(example: tuple[Path, 
         ("demo::quick_gelu(Tensor x, float alpha) -> Tensor\n  my::Op<a=(x) : like x\n", "not closed"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told(
-    example: tuple[Path, torch.nn.Module], tmp_path: Path, declarations: str, said: str
+def test_errors_in_a_file_are_reported(
+    example: tuple[Path, torch.nn.Module], tmp_path: Path, declarations: str, words: str
 ) -> None:
     text = refused(example[0] / "model.pt", declarations, tmp_path)
-    assert said in text
+    assert words in text

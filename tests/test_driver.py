@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.cases import Case
 from tests.driver import Mismatch, refusal
+from tests.routes import Recorded
 
 REFUSED = "error LTH061: a number that tracing hard-coded\n"
 
@@ -49,3 +53,46 @@ def test_refusal_that_leaves_a_file(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").touch()
     with pytest.raises(Mismatch, match="was written"):
         refusal(ended(1, REFUSED), out=tmp_path / "model.onnx")
+
+
+# ---- routes ---------------------------------------------------------------------------------------
+
+
+def a_case(name: str, **options: bool) -> Case:
+    parts: dict[str, Any] = {"inputs": {}, "source": "", "namespace": {}, "modules": {}, "buffers": {}, "first": True}
+    return Case(name, "family", "family_cases.py:1", **parts, **options)
+
+
+def recorded() -> Recorded:
+    return Recorded({"family": Counter(traced=2, scripted=1, exported=1)}, {"family-b": {"scripted", "exported"}})
+
+
+def test_routes_as_recorded() -> None:
+    recorded().compare(a_case("family-a"), {"traced": True, "scripted": True, "exported": True})
+    recorded().compare(a_case("family-b"), {"traced": True, "scripted": False, "exported": False})
+    recorded().compare(a_case("family-b"), {"traced": True, "scripted": False})
+
+
+def test_lost_route() -> None:
+    with pytest.raises(Mismatch, match="family-a cannot be exported"):
+        recorded().compare(a_case("family-a"), {"traced": True, "scripted": True, "exported": False})
+
+
+def test_gained_route() -> None:
+    with pytest.raises(Mismatch, match="family-b can now be scripted"):
+        recorded().compare(a_case("family-b"), {"traced": True, "scripted": True, "exported": False})
+
+
+def test_file_of_routes() -> None:
+    assert Recorded.read(recorded().text()) == recorded()
+    assert Recorded.read("") == Recorded()
+
+
+def test_recording_some_cases_keeps_the_others() -> None:
+    cases = [a_case("family-a"), a_case("family-b"), a_case("family-c", script=False)]
+    now = recorded()
+    now.update(cases, {"family-a": {"traced": True, "exported": False}, "family-b": {"scripted": True}})
+    assert now.missing == {"family-a": {"exported"}, "family-b": {"exported"}}
+    assert now.counts == {"family": Counter(traced=3, scripted=2, exported=1)}
+    now.update(cases[:1], {})
+    assert now.missing == {"family-a": {"exported"}}, "cases that are gone are not kept"

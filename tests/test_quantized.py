@@ -77,7 +77,7 @@ def resnet() -> nn.Module:
 
 
 class Mixed(nn.Module):
-    """Layers that FX finds for itself, one with a weight that is no module's."""
+    """Layers that FX finds for itself, one with a weight outside of its modules."""
 
     def __init__(self) -> None:
         super().__init__()

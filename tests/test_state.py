@@ -148,8 +148,8 @@ def exported(net: nn.Module, path: Path) -> Path:
 
 
 def command(path: Path, out: Path, *flags: str) -> tuple[str, ...]:
-    told = [] if path.suffix == ".pt2" else ["--input", *INPUT]
-    return ("export", str(path), "-o", str(out), *told, *flags)
+    inputs = [] if path.suffix == ".pt2" else ["--input", *INPUT]
+    return ("export", str(path), "-o", str(out), *inputs, *flags)
 
 
 @pytest.mark.parametrize(
@@ -211,8 +211,8 @@ def test_numbers_go_in_and_out(make: Callable[[], nn.Module], tmp_path: Path, ou
     net = make()
     counter = net if make is Counter else net.inner
     state = [torch.tensor(0), torch.tensor(1.5, dtype=torch.float64), torch.tensor(False)]
-    for turn in range(5):
-        x = torch.randn(3, 4).abs() * (-1) ** turn
+    for i in range(5):
+        x = torch.randn(3, 4).abs() * (-1) ** i
         y, *state = session.run(x, *state)
         compare([y], flat(net(x)))
         assert [t.item() for t in state] == [counter.calls, counter.scale, counter.warm]
@@ -235,7 +235,7 @@ def test_a_list_that_grows(tmp_path: Path, out: Path) -> None:
     compare(Session(out).run(x), flat(Cache()(x)))
 
 
-def test_what_cannot_go_in_and_out_begins_anew(tmp_path: Path, out: Path) -> None:
+def test_what_cannot_go_in_and_out_is_reset(tmp_path: Path, out: Path) -> None:
     path = scripted(Last(), tmp_path / "net")
     done = lithify(*command(path, out))
     assert done.returncode == 0 and "warning LTH049: 'last' is set by every run" in done.stderr, done.stderr

@@ -1,7 +1,7 @@
 """Cases of src/ops/quantized.cpp and src/eval/quantized.cpp: models that PyTorch has quantized.
 
 A sum that lies halfway between two steps may be rounded to either: PyTorch adds up integers, and multiplies by the inverse of a
-scale where ONNX divides. So results of products and averages may be one step apart, and no more; `why` says so where they are.
+scale where ONNX divides. So results of products and averages may be one step apart, and no more; `why` is the reason there.
 """
 
 from functools import partial

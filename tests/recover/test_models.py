@@ -82,7 +82,7 @@ def test_hidden_sizes(build: object, tmp_path: Path) -> None:
 
 
 def test_one_step_of_a_decoder(tmp_path: Path) -> None:
-    """Python makes no causal mask for one step: the trace has none, and the export says that it is not sure."""
+    """Python makes no causal mask for one step: the trace has none, and the export reports the size as unverified."""
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = t5()

@@ -1,4 +1,4 @@
-"""Sizes that tracing hard-coded: repaired and right at every size, or refused with their line."""
+"""Sizes that tracing hard-coded: recovered and right at every size, or refused with their line."""
 
 from __future__ import annotations
 
@@ -87,16 +87,16 @@ def test_refusal_on_request(tmp_path: Path) -> None:
 
 
 def test_report(tmp_path: Path) -> None:
-    """Repairs and constraints are told as JSON, and are in the file."""
+    """Recovered sizes and constraints are reported as JSON, and are in the file."""
     model = next(m for m in CORPUS if m.name == "window_partition")
     pt = trace(model, SIZES, tmp_path / "model.pt")
     command = [*export_command(pt, tmp_path / "model.onnx", dynamic=axes(model)), "--json"]
-    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
-    found = {d["name"]: d for d in told["dimensions"]}
+    report = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+    found = {d["name"]: d for d in report["dimensions"]}
     assert found["height"]["constraints"] == ["height % 4 == 0"]
     assert found["width"]["constraints"] == ["width % 4 == 0"]
     assert found["batch"]["constraints"] == [] and found["batch"]["repairs"] > 0
-    notes = [m for m in told["messages"] if m["code"] == "LTH062"]
+    notes = [m for m in report["messages"] if m["code"] == "LTH062"]
     lines, first = inspect.getsourcelines(model.forward)
     assert all(m["file"].endswith("corpus.py") and first <= m["line"] < first + len(lines) for m in notes)
     properties = {p.key: p.value for p in Session(tmp_path / "model.onnx").model.metadata_props}
@@ -131,7 +131,7 @@ def test_sample_that_hides_sizes(model: HardCoded, sample: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["positions", "positions_from_numpy", "causal_mask", "mask_from_buffer", "chunks_of_the_batch"])
 def test_broadcast_one(name: str, tmp_path: Path) -> None:
-    """A 1 that a number of the program made, and that is broadcast to a dimension of size 1, may be that dimension."""
+    """A 1 that comes from a constant, and is broadcast to a dimension of size 1, may be that dimension."""
     model = next(m for m in CORPUS if m.name == name)
     refused(model, trace(model, {**SIZES, **HIDING["ones"]}, tmp_path / "model.pt"), "LTH063")
 
@@ -156,13 +156,13 @@ def test_discovery(tmp_path: Path) -> None:
     export(pt, tmp_path / "model.onnx", flags=["--dynamic", "auto"], names={"x": {0: "x_0", 1: "x_1"}})
     check_sizes(model, tmp_path / "model.onnx")
     command = [str(LITHIFY), "inspect", "--dynamic", "--json", str(pt)]
-    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
-    assert told["dynamic_inputs"][0]["shape"] == ["x_0", "x_1", "16"]
-    assert [d["name"] for d in told["dimensions"]] == ["x_0", "x_1"]
+    report = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+    assert report["dynamic_inputs"][0]["shape"] == ["x_0", "x_1", "16"]
+    assert [d["name"] for d in report["dimensions"]] == ["x_0", "x_1"]
 
 
 def test_colliding_sizes(tmp_path: Path) -> None:
-    """A batch of 2 beside 2 heads: the reshape that keeps dimensions in their places is meant."""
+    """A batch of 2 beside 2 heads: the reshape that keeps dimensions in their places is chosen."""
 
     def heads(x: torch.Tensor) -> torch.Tensor:
         b, t = int(x.shape[0]), int(x.shape[1])
