@@ -1,8 +1,8 @@
 """Whether eager PyTorch is right about a quantized model, before a test takes it for the truth.
 
-Its kernels for quantized tensors are chosen by the engine and the processor, and some are wrong: transposed convolutions of the
-engines `x86` and `onednn`, for one, on processors with AVX512-VNNI. So every operator on quantized tensors is computed a second
-time, on the dequantized values and in double precision, and rounded to the scheme of the result:
+The engine and the processor decide which kernels it has for quantized tensors, and some are wrong: on processors with
+AVX512-VNNI, the default engine `x86` has the transposed convolution of `onednn`, which is. So every operator on quantized
+tensors is computed a second time, on the dequantized values in double precision, and rounded to the scheme of the result:
 
     with Dequantized():
         model(x)
@@ -51,6 +51,8 @@ class Dequantized(TorchDispatchMode):
 def check(op: str, result: Any, expected: Any) -> None:
     """Raises WrongReference unless the results are as expected, but for one step where they are rounded to steps."""
     for got, exact in zip(_tensors(result), _tensors(expected), strict=True):
+        if got.shape != exact.shape:
+            raise WrongReference(f"eager PyTorch's {op} gives {list(got.shape)}, its dequantized computation {list(exact.shape)}")
         allowed, unit = torch.ones(()), "steps"
         if got.is_quantized:
             distance = (got.int_repr() - _steps(exact, got)).abs()
