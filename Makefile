@@ -39,7 +39,7 @@ HOSTILE := tests/test_cli.py tests/test_pt2.py tests/test_quantized.py
 test-asan: asan setup  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
 	build-asan/lithify_unit --no-version & unit=$$!; \
 	  LITHIFY=build-asan/lithify $(PYTHON) -m pytest -q -n $(JOBS) $(HOSTILE) tests/test_capi.py; \
-	  told=$$?; wait $$unit && exit $$told
+	  code=$$?; wait $$unit && exit $$code
 
 test-tsan: setup  ## many threads under ThreadSanitizer
 	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DLITHIFY_SANITIZE=thread

@@ -14,10 +14,10 @@ Case files sit beside the code, `src/*/<family>_cases.py`, and are found by thei
     case(lambda x: x.view(x.size(0), -1) * 2, x[B, S, 4])
     case(torch.Tensor.add_, x[B, 4], x[4], alpha=2)
 
-The callable is a torch function, a Tensor method, a lambda, a function, or an nn.Module (its weights are drawn anew).
-Arguments that are input specs become the model's inputs, also within lists and tuples; all others are baked in: numbers,
+The callable is a torch function, a Tensor method, a lambda, a function, or an nn.Module (its weights are drawn again).
+Arguments that are input specs become the model's inputs, also within lists and tuples; all others are constants: numbers,
 strings, lists, dtypes, and tensors (these become buffers). A lambda may use names from around it, as they are when the
-line runs, so a loop over literals makes one case a turn.
+line runs, so a loop over literals makes one case an iteration.
 
 Input specs: an element type, indexed by sizes.
     x[B, 16]                    float32 from the normal distribution (x is f32); f16 bf16 f64 i64 i32 i16 i8 u8 boolean c64 c128
@@ -31,7 +31,7 @@ Sizes are numbers or dynamic dimensions: B S T H W N. A dimension takes the size
 
 Options, by keyword (a callable with an argument of such a name goes into a lambda):
     opsets=range(9, 22)         where it can be run; by default 9 to 26. An opset that cannot express the case is no reason:
-                                the exporter must say so, and name the lowest that can
+                                the exporter must report it, and name the lowest that can
     trace=False                 take the scripted route alone, or with script=False that of torch.export: control flow that
                                 a trace does not see
     also=[(tensor, ...), ...]   further inputs to run on, such as take the other branch
@@ -41,6 +41,7 @@ Options, by keyword (a callable with an argument of such a name goes into a lamb
     ones=False                  do not also trace with every dynamic dimension at 1
     empty=True                  run at size 0 of the first dynamic dimension as well
     rtol=, atol=, why=          tolerances other than the usual, and the reason, which is required
+    dequantized=True            compare eager PyTorch with its own dequantized computation first: tests/dequantized.py
     reference="reason"          run in onnx's reference evaluator, where ONNX Runtime lacks the kernel
     xfail="reason"              known not to work; the case must fail
 
@@ -164,6 +165,11 @@ ints = i64 | i32
 numbers = floats | ints
 
 
+def normal(sizes: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """From the normal distribution; in double, which is drawn alike on every processor."""
+    return torch.randn(tuple(sizes), generator=generator, dtype=torch.float64)
+
+
 @dataclass(frozen=True)
 class Spec:
     """An input: its element type (one, once the choices are made) and its sizes."""
@@ -184,10 +190,10 @@ class Spec:
         if t.values:
             return torch.tensor(list(itertools.islice(itertools.cycle(t.values), count)), dtype=t.dtype).reshape(sizes)
         if t.dtype.is_complex:
-            return torch.randn(sizes, generator=generator, dtype=t.dtype)
+            return torch.view_as_complex(normal((*sizes, 2), generator) * 0.5**0.5).to(t.dtype)
         if t.dtype.is_floating_point:
             if t.low is None or t.high is None:
-                return torch.randn(sizes, generator=generator).to(t.dtype)
+                return normal(sizes, generator).to(t.dtype)
             return (torch.rand(sizes, generator=generator) * (t.high - t.low) + t.low).to(t.dtype)
         usual = (0, 2) if t.dtype == torch.bool else (0, 10) if t.dtype == torch.uint8 else (-5, 6)
         low, high = (int(given if given is not None else u) for given, u in zip((t.low, t.high), usual, strict=True))
@@ -202,6 +208,7 @@ class Case:
     """One line of a case file, with the source of the module that it stands for."""
 
     name: str
+    family: str
     place: str
     inputs: dict[str, Spec]
     source: str
@@ -220,6 +227,7 @@ class Case:
     rtol: float | None = None
     atol: float | None = None
     why: str = ""
+    dequantized: bool = False
     reference: str = ""
     xfail: str = ""
 
@@ -251,7 +259,7 @@ _operators: set[str] = set()
 
 _OPTIONS = (
     *("opsets", "trace", "also", "script", "export", "records", "ones", "empty"),
-    *("rtol", "atol", "why", "reference", "xfail"),
+    *("rtol", "atol", "why", "dequantized", "reference", "xfail"),
 )
 
 
@@ -344,7 +352,7 @@ class _Writer:
         operator_name = name.split("(")[0]
         first = operator_name not in _operators
         _operators.add(operator_name)
-        return Case(name, place, self.inputs, source, self.namespace, self.modules, self.buffers, first, **options)
+        return Case(name, family, place, self.inputs, source, self.namespace, self.modules, self.buffers, first, **options)
 
     def _call(self) -> tuple[str, list[str]]:
         names = iter(_free_names())
@@ -383,8 +391,8 @@ class _Writer:
         if node is None:
             self.namespace["fn"] = self.fn
             return "lambda", [*body, f"return fn({', '.join(given)})"]
-        baked = ast.unparse(_Bake(self, parameters).visit(node.body))
-        return baked, [*body, f"return {baked}"]
+        text = ast.unparse(_Substitute(self, parameters).visit(node.body))
+        return text, [*body, f"return {text}"]
 
     def _text(self, value: Any, names: Iterable[str]) -> str:
         """The source text of an argument; a spec becomes an input under the first name that is free."""
@@ -427,7 +435,7 @@ class _Writer:
         return name
 
 
-class _Bake(ast.NodeTransformer):
+class _Substitute(ast.NodeTransformer):
     """Puts the values of a lambda's outer names into its text, where they have a text."""
 
     def __init__(self, writer: _Writer, parameters: list[str]) -> None:

@@ -31,14 +31,16 @@ import sympy
 import torch
 from torch import nn
 
-from tests.cases import OPSETS, ROOT, Case, Dim, Spec
+from tests.cases import OPSETS, ROOT, Case, Dim, Spec, normal
+from tests.dequantized import Dequantized, WrongReference
 
 LITHIFY = Path(os.environ.get("LITHIFY", ROOT / "build" / "lithify"))
 FAILURES = ROOT / "build" / "failures"
 DEFAULT_OPSET = 18
-TURNS = (9, 23, 13, 26, 11, 20, 16, 10, 21, 24, 12, 22, 14, 19, 25, 15, 17)
+ORDER = (9, 23, 13, 26, 11, 20, 16, 10, 21, 24, 12, 22, 14, 19, 25, 15, 17)
 TOLERANCE = {torch.float16: (1e-2, 1e-3), torch.bfloat16: (5e-2, 1e-2), torch.float64: (1e-7, 1e-7)}
 SECONDS = 120
+FAULT = "LTH099"  # the code of a fault of the exporter itself
 
 onnxruntime.set_default_logger_severity(3)
 
@@ -50,7 +52,7 @@ class Mismatch(AssertionError):
 
 
 class NeedsOpset(Mismatch):
-    """The exporter says that only a later opset can express the model."""
+    """The exporter reports that only a later opset can express the model."""
 
     def __init__(self, message: str, opset: int) -> None:
         super().__init__(message)
@@ -72,13 +74,12 @@ def export(
 ) -> onnx.ModelProto:
     """Runs `lithify export`, checks the file that it wrote, and loads it. `names` are the axes that must be dynamic in it."""
     command = export_command(model, out, opset=opset, dynamic=dynamic, inputs=inputs, flags=flags)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, close_fds=False)
+    done = run(command)
     if done.returncode != 0:
-        said = f"exit code {done.returncode} from\n  {_shown(command)}\n{done.stderr or done.stdout}"
-        codes = set(re.findall(r"error (LTH\d+)", done.stderr))
-        if codes == {"LTH043"}:
-            raise NeedsOpset(said, max(int(n) for n in re.findall(r"--opset (\d+) or higher", done.stderr)))
-        raise Mismatch(said)
+        message = f"exit code {done.returncode} from\n  {_shown(command)}\n{done.stderr or done.stdout}"
+        if done.returncode == 1 and errors(done.stderr) == {"LTH043"}:
+            raise NeedsOpset(message, max(int(n) for n in re.findall(r"--opset (\d+) or higher", done.stderr)))
+        raise Mismatch(message)
     try:
         # By path: a checker that is given the message cannot see external data or files above 2 GB.
         onnx.checker.check_model(str(out), full_check=True)
@@ -90,6 +91,29 @@ def export(
         raise Mismatch(f"asked for opset {opset}, the file says {written}")
     check_names(loaded, (dynamic or {}) if names is None else names)
     return loaded
+
+
+def run(command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=SECONDS, close_fds=False)
+
+
+def errors(text: str) -> set[str]:
+    """The codes of the errors among messages."""
+    return set(re.findall(r"error (LTH\d+)", text))
+
+
+def refusal(done: subprocess.CompletedProcess[str], *codes: str, out: Path | None = None) -> str:
+    """The messages of a run that refused its model: exit code 1, errors of these codes and no others, and no file written.
+
+    Without codes any will do, but that of a fault of the exporter itself. A crash is never a refusal."""
+    found = errors(done.stderr)
+    expected = found <= set(codes) if codes else FAULT not in found
+    if done.returncode != 1 or not found or not expected or "Sanitizer" in done.stderr:
+        asked = " or ".join(codes) or "an error"
+        raise Mismatch(f"not refused with {asked}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+    if out is not None and out.exists():
+        raise Mismatch(f"refused, and {out} was written\n{done.stderr}")
+    return done.stderr
 
 
 def export_command(
@@ -211,9 +235,9 @@ def compare(
         except AssertionError as error:
             raise Mismatch(f"output {i} {list(e.shape)}: {error}\n  got      {_few(g)}\n  expected {_few(e)}") from None
     for i, ((name, tensor_type), e) in enumerate(zip(outputs, expected, strict=False)):
-        said = [d.dim_value if d.HasField("dim_value") else None for d in tensor_type.shape.dim]
-        if len(said) != e.dim() or any(s is not None and s != n for s, n in zip(said, e.shape, strict=False)):
-            raise Mismatch(f"the graph says {said} for output {i} ({name}), which has the shape {list(e.shape)}")
+        sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor_type.shape.dim]
+        if len(sizes) != e.dim() or any(s is not None and s != n for s, n in zip(sizes, e.shape, strict=False)):
+            raise Mismatch(f"the graph has the shape {sizes} for output {i} ({name}), which has the shape {list(e.shape)}")
 
 
 def flat(value: Any) -> list[torch.Tensor]:
@@ -280,7 +304,7 @@ class Captured:
         return True
 
     def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
-        """What the exported program itself gives; None where torch cannot tell."""
+        """What the exported program itself gives; None where torch cannot run it."""
         try:
             return flat(self.program.module(check_guards=False)(*(t.clone() for t in inputs))) if self.program else None
         except Exception:
@@ -288,14 +312,14 @@ class Captured:
 
 
 def routes(case: Case, opsets: str = "", every: bool = False) -> Iterator[Route]:
-    """The default opset by all routes and two more in turn; with `all`, or numbers, those opsets by one route.
+    """The default opset by all routes and two of the others; with `all`, or numbers, those opsets by one route.
 
     torch.export takes longer than all else together. Unless `every` case is to take all routes, it is left out, with one of the
     opsets, where an earlier case of the same operator has gone through them, but for every eighth."""
     dynamic = bool(case.dims)
     usable = [o for o in OPSETS if o in case.opsets]
     first = DEFAULT_OPSET if DEFAULT_OPSET in usable else usable[-1]
-    others = [o for o in TURNS if o in usable and o != first]
+    others = [o for o in ORDER if o in usable and o != first]
     only = "traced" if case.trace else "scripted" if case.script else "exported"
     if opsets:
         asked = usable if opsets == "all" else [int(o) for o in opsets.split(",")]
@@ -303,8 +327,8 @@ def routes(case: Case, opsets: str = "", every: bool = False) -> Iterator[Route]
         return
     whole = every or case.first or _seed(case.name) % 8 == 0
     if others:
-        turn = _seed(case.name) % len(others)
-        others = (others[turn:] + others[:turn])[: 2 if whole else 1]
+        start = _seed(case.name) % len(others)
+        others = (others[start:] + others[:start])[: 2 if whole else 1]
     if not case.trace:
         yield from (Route(only, dynamic, opset) for opset in (first, *others))
         return
@@ -320,7 +344,7 @@ def routes(case: Case, opsets: str = "", every: bool = False) -> Iterator[Route]
 
 
 def verify(case: Case, opsets: str = "", every: bool = False) -> dict[str, bool]:
-    """Takes the case along its routes; at the first that fails, leaves a reproduction and says where.
+    """Takes the case along its routes; at the first that fails, leaves a reproduction and reports where.
 
     Returns for each kind of capture that was tried whether torch can make it of this case."""
     with tempfile.TemporaryDirectory(prefix="lithify-") as name, torch.no_grad(), warnings.catch_warnings():
@@ -345,13 +369,15 @@ def verify(case: Case, opsets: str = "", every: bool = False) -> dict[str, bool]
             runs = range(len(sizes) if route.dynamic else 1)
             if model.program is not None:
                 runs = [i for i in runs if model.takes(samples[i])]
-            told = [[of[i] for i in runs] for of in (sizes, samples, expected)]
+            chosen = [[of[i] for i in runs] for of in (sizes, samples, expected)]
             try:
-                _verify_lowest(route, lambda at, model=model, told=told: _verify_route(case, at, model, *told))
+                _verify_lowest(route, lambda at, model=model, chosen=chosen: _verify_route(case, at, model, *chosen))
             except Mismatch as error:
-                where = _reproduction(case, route, model, *told[1:])
-                said = f"{case.place}: {case.name}\n{route}\n{textwrap.indent(case.source, '    ')}{error}\nto reproduce: {where}"
-                raise Mismatch(said) from None
+                where = _reproduction(case, route, model, *chosen[1:])
+                message = (
+                    f"{case.place}: {case.name}\n{route}\n{textwrap.indent(case.source, '    ')}{error}\nto reproduce: {where}"
+                )
+                raise Mismatch(message) from None
         return {capture: model is not None for (capture, _), model in saved.items()}
 
 
@@ -377,12 +403,12 @@ def _draw_weights(module: nn.Module, generator: torch.Generator) -> None:
     for parameter in module.parameters():
         if parameter.is_floating_point():
             fan_in = max(1, parameter[0].numel()) if parameter.dim() > 1 else 4
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * fan_in**-0.5)
+            parameter.copy_(normal(parameter.shape, generator) * fan_in**-0.5)
     for name, buffer in module.named_buffers():
         if name.endswith("running_var"):
             buffer.copy_(torch.rand(buffer.shape, generator=generator) + 0.5)
         elif name.endswith("running_mean"):
-            buffer.copy_(torch.randn(buffer.shape, generator=generator) * 0.3)
+            buffer.copy_(normal(buffer.shape, generator) * 0.3)
 
 
 def draw(case: Case, at: dict[str, int]) -> tuple[torch.Tensor, ...]:
@@ -392,7 +418,12 @@ def draw(case: Case, at: dict[str, int]) -> tuple[torch.Tensor, ...]:
 
 def _eager(case: Case, module: nn.Module, at: dict[str, int], inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
     try:
+        if case.dequantized:
+            with Dequantized():
+                module(*(t.clone() for t in inputs))
         return [t.detach().clone() for t in flat(module(*(t.clone() for t in inputs)))]
+    except WrongReference as error:
+        raise Mismatch(f"{case.place}: {case.name} at {at}: {error}\n{case.source}") from None
     except Exception as error:
         hint = "does a dimension need a lower bound, as in H >= 3?"
         raise Mismatch(f"{case.place}: eager PyTorch itself fails at {at}: {error}\n{case.source}{hint}") from error
@@ -521,15 +552,15 @@ def _axes(case: Case) -> Names:
 
 
 def _options(case: Case, route: Route, model: Captured, at: dict[str, int]) -> Options:
-    """A traced file knows the sizes of its sample, to a scripted one they are told, and an exported one knows every size."""
+    """A traced file has the sizes of its sample, a scripted one needs them as options, and an exported one has every size."""
     if model.open is not None:
         return Options(asked(_axes(case), model.open), [], ("--self-check",) if case.records else ())
     if route.capture == "traced":
         return Options(_axes(case) if route.dynamic else {}, [])
-    return Options({}, [_told(name, spec, at, route.dynamic) for name, spec in case.inputs.items()])
+    return Options({}, [_input_option(name, spec, at, route.dynamic) for name, spec in case.inputs.items()])
 
 
-def _told(name: str, spec: Spec, at: dict[str, int], dynamic: bool) -> str:
+def _input_option(name: str, spec: Spec, at: dict[str, int], dynamic: bool) -> str:
     sizes = [f"{d}={n}" if isinstance(d, Dim) and dynamic else str(n) for d, n in zip(spec.shape, spec.sizes(at), strict=True)]
     return f"{name}:{str(spec.type.dtype).removeprefix('torch.')}[{','.join(sizes)}]"
 

@@ -1,6 +1,6 @@
 """A small model of many families of timm and transformers: traced, exported, and compared with eager PyTorch at every size.
 
-Not part of `make test`: `make test-models` runs it. docs/models.md has what became of all families.
+Not part of `make test`: `make test-models` runs it. docs/models.md has the results for all families.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TIMM = {
     "xcit_nano_12_p16_224": 224,
 }
 
-# What the small configurations are called is the same almost everywhere; the rest is said for each.
+# Most configurations have these names for their sizes; the others have their own.
 SMALL = {"vocab_size": 1000, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 DECODERS = {"num_key_value_heads": 2, "head_dim": 8}
 TEXT: dict[str, dict[str, Any]] = {
@@ -80,41 +80,41 @@ def image_model(name: str, size: int) -> Model:
     return Model(net, sizes, [{0: "batch"}])
 
 
-def config(kind: str, told: dict[str, Any]) -> Any:
+def config(kind: str, options: dict[str, Any]) -> Any:
     # Identifiers that a small vocabulary has, and no cache of keys and values.
     return transformers().AutoConfig.for_model(
-        kind, **SMALL | told, pad_token_id=0, bos_token_id=1, eos_token_id=2, use_cache=False
+        kind, **SMALL | options, pad_token_id=0, bos_token_id=1, eos_token_id=2, use_cache=False
     )
 
 
-def text_model(kind: str, told: dict[str, Any]) -> Model:
+def text_model(kind: str, options: dict[str, Any]) -> Model:
     runs = [masked(*sizes) for sizes in ((2, 9), (1, 9), (3, 14), (2, 1))]
-    return Model(Masked(hf_model(kind, told)), runs, [{0: "batch", 1: "seq"}] * 2)
+    return Model(Masked(hf_model(kind, options)), runs, [{0: "batch", 1: "seq"}] * 2)
 
 
-def pair_model(kind: str, told: dict[str, Any]) -> Model:
+def pair_model(kind: str, options: dict[str, Any]) -> Model:
     runs = [(ids(b, s), ids(b, d)) for b, s, d in ((2, 9, 5), (1, 9, 7), (3, 14, 1), (2, 1, 3))]
-    return Model(EncoderDecoder(hf_model(kind, told)), runs, [{0: "batch", 1: "seq"}, {0: "batch", 1: "dec_seq"}])
+    return Model(EncoderDecoder(hf_model(kind, options)), runs, [{0: "batch", 1: "seq"}, {0: "batch", 1: "dec_seq"}])
 
 
-def hf_model(kind: str, told: dict[str, Any]) -> nn.Module:
-    return transformers().AutoModel.from_config(config(kind, told))
+def hf_model(kind: str, options: dict[str, Any]) -> nn.Module:
+    return transformers().AutoModel.from_config(config(kind, options))
 
 
 FAMILIES = (
     {f"timm {name}": (image_model, name, size) for name, size in TIMM.items()}
-    | {f"transformers {kind}": (text_model, kind, told) for kind, told in TEXT.items()}
-    | {f"transformers {kind}": (pair_model, kind, told) for kind, told in PAIRS.items()}
+    | {f"transformers {kind}": (text_model, kind, options) for kind, options in TEXT.items()}
+    | {f"transformers {kind}": (pair_model, kind, options) for kind, options in PAIRS.items()}
 )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_family(family: str, tmp_path: Path) -> None:
-    build, *told = FAMILIES[family]
+    build, *options = FAMILIES[family]
     torch.manual_seed(0)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = build(*told)
+        made = build(*options)
         unsettle(made.module)
         made.module.eval()
         export(made.trace(tmp_path), tmp_path / "model.onnx", opset=20, dynamic=made.dynamic)

@@ -47,7 +47,7 @@ Names = dict[str, dict[int, str]]
 
 @dataclass
 class Outcome:
-    """What became of one sample on one route."""
+    """The result for one sample on one route."""
 
     entry: str  # of the database
     dtype: str
@@ -66,7 +66,7 @@ class Outcome:
 
 
 def module_of(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[nn.Module, list[torch.Tensor]]:
-    """A module whose inputs are the tensors among the arguments; all others are baked in."""
+    """A module whose inputs are the tensors among the arguments; all others are constants."""
     leaves, spec = tree_flatten((list(args), kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
@@ -147,7 +147,7 @@ def _all_differ(values: torch.Tensor) -> bool:
 
 
 def resized(inputs: list[torch.Tensor], names: Names) -> list[torch.Tensor]:
-    """One longer where an axis is open: the first row once more, so that all values stay valid."""
+    """One longer where an axis is open: the first row again, so that all values stay valid."""
     return [torch.cat([t, t[:1]]) if f"x{i}" in names else t for i, t in enumerate(inputs)]
 
 
@@ -199,8 +199,8 @@ def _failure(kind: str, model: Path, names: Names, runs: list[Run]) -> str:
 def _short(message: str) -> str:
     """The one line of a failure that says what is wrong."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    said = next((line for line in lines if re.search(r"LTH\d+|error:", line)), lines[0] if lines else "?")
-    return re.sub(r"/\S*/", "", said)[:160]
+    message = next((line for line in lines if re.search(r"LTH\d+|error:", line)), lines[0] if lines else "?")
+    return re.sub(r"/\S*/", "", message)[:160]
 
 
 # ---- the database ---------------------------------------------------------------------------------

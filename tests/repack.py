@@ -98,7 +98,7 @@ def _plain(srepr: str) -> str:
 
 
 def as_in_2_1(program: Any, constants: dict[str, torch.Tensor]) -> Any:
-    """Also inputs told by tables of names, facts of tensors one level deeper, and constants within the program."""
+    """Also inputs described by tables of names, facts of tensors one level deeper, and constants within the program."""
     program = as_in_2_5(program, constants)
     program["schema_version"] = 1
     program.pop("verifiers"), program.pop("torch_version")

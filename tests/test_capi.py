@@ -116,8 +116,8 @@ def test_export(lib: ctypes.CDLL, options: int, tmp_path: Path) -> None:
     assert lib.lithify_options_add_output_name(options, b"scores") == OK
     out = tmp_path / "model.onnx"
     assert lib.lithify_export_file(model, str(out).encode(), options, ctypes.byref(result)) == OK
-    told = json.loads(lib.lithify_result_json(result))
-    assert (told["opset"], told["file_bytes"]) == (17, out.stat().st_size)
+    report = json.loads(lib.lithify_result_json(result))
+    assert (report["opset"], report["file_bytes"]) == (17, out.stat().st_size)
     assert lib.lithify_result_input(result, 0) == b"ids: int64[B, S]"
     assert lib.lithify_result_output(result, 0).startswith(b"scores: float32[B, ")
     assert lib.lithify_result_free(result) == OK
@@ -149,8 +149,8 @@ def test_targets_and_custom_operators(lib: ctypes.CDLL, options: int) -> None:
     assert lib.lithify_options_set_target(options, b"ort-1.8") == OK
     assert lib.lithify_options_set_allow_custom(options, 1) == OK
     assert lib.lithify_check_bytes(contents, len(contents), options, ctypes.byref(result)) == OK
-    told = json.loads(lib.lithify_result_json(result))
-    assert told["opset"] == 14 and told["lowest_opset"] == 9
+    report = json.loads(lib.lithify_result_json(result))
+    assert report["opset"] == 14 and report["lowest_opset"] == 9
     lib.lithify_result_free(result)
     assert lib.lithify_options_set_custom_operators(options, b"my::op\n") == OK
     assert lib.lithify_export_bytes(contents, len(contents), None, options, ctypes.byref(result)) == MODEL

@@ -28,7 +28,7 @@ def saved(fn: Callable[[torch.Tensor], torch.Tensor], z: torch.Tensor, folder: P
     return path
 
 
-def test_complex_inputs_and_outputs_are_pairs_and_the_user_is_told(tmp_path: Path) -> None:
+def test_complex_inputs_and_outputs_are_reported_as_pairs(tmp_path: Path) -> None:
     z = torch.randn(2, 3, dtype=torch.complex64)
     model, out = saved(lambda z: z * 2j, z, tmp_path), tmp_path / "model.onnx"
     done = subprocess.run([str(LITHIFY), "export", str(model), "-o", str(out)], capture_output=True, text=True, timeout=60)

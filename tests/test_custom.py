@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import onnx
@@ -12,7 +11,7 @@ import pytest
 import torch
 
 from tests.cases import ROOT
-from tests.driver import LITHIFY, Session, compare, export
+from tests.driver import LITHIFY, Session, compare, export, refusal, run
 
 PAGE = (ROOT / "docs" / "custom-operators.md").read_text()
 
@@ -44,10 +43,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, torch.nn.Mo
 def refused(model: Path, declarations: str, tmp_path: Path) -> str:
     (tmp_path / "bad.ops").write_text(declarations)
     command = [str(LITHIFY), "export", str(model), "-o", str(tmp_path / "out.onnx"), "--custom-ops", str(tmp_path / "bad.ops")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
-    assert not (tmp_path / "out.onnx").exists()
-    return done.stderr
+    return refusal(run(command), "LTH020", out=tmp_path / "out.onnx")
 
 
 def test_declared_operators_run(example: tuple[Path, torch.nn.Module], tmp_path: Path) -> None:
@@ -68,7 +64,7 @@ def test_unknown_operators_are_kept(example: tuple[Path, torch.nn.Module], tmp_p
     folder, _ = example
     out = tmp_path / "kept.onnx"
     command = [str(LITHIFY), "export", str(folder / "model.pt"), "-o", str(out), "--allow-custom"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = run(command)
     assert done.returncode == 0, done.stderr
     assert "demo::quick_gelu" in done.stderr and "demo::scaled_softmax" in done.stderr
     kept = [n for n in onnx.load(str(out)).graph.node if n.domain == "demo"]
@@ -79,12 +75,11 @@ def test_unknown_operators_are_kept(example: tuple[Path, torch.nn.Module], tmp_p
 def test_unknown_operators_are_refused_without_being_asked(example: tuple[Path, torch.nn.Module], tmp_path: Path) -> None:
     folder, _ = example
     command = [str(LITHIFY), "export", str(folder / "model.pt"), "-o", str(tmp_path / "out.onnx")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1 and "LTH040" in done.stderr and "--custom-ops" in done.stderr
+    assert "--custom-ops" in refusal(run(command), "LTH040", out=tmp_path / "out.onnx")
 
 
 @pytest.mark.parametrize(
-    ("declarations", "said"),
+    ("declarations", "words"),
     [
         ("    Relu(x)\n", "before the first schema"),
         ("demo::quick_gelu(Tensor x) -> Tensor\n", "no nodes below"),
@@ -96,8 +91,8 @@ def test_unknown_operators_are_refused_without_being_asked(example: tuple[Path, 
         ("demo::quick_gelu(Tensor x, float alpha) -> Tensor\n  my::Op<a=(x) : like x\n", "not closed"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told(
-    example: tuple[Path, torch.nn.Module], tmp_path: Path, declarations: str, said: str
+def test_errors_in_a_file_are_reported(
+    example: tuple[Path, torch.nn.Module], tmp_path: Path, declarations: str, words: str
 ) -> None:
     text = refused(example[0] / "model.pt", declarations, tmp_path)
-    assert "LTH020" in text and said in text
+    assert words in text

@@ -17,7 +17,7 @@ MODELS = {"ssdlite320_mobilenet_v3_large": "", "fasterrcnn_mobilenet_v3_large_32
 
 
 def picture(height: int, width: int) -> torch.Tensor:
-    """Smooth, as pictures are: of noise, a resized one tells rounding errors."""
+    """Smooth, as pictures are: noise that is resized shows rounding errors."""
     y, x = torch.meshgrid(torch.linspace(0, 1, height), torch.linspace(0, 1, width), indexing="ij")
     return torch.stack([torch.sin(9 * x * y) / 2 + 0.5, torch.cos(7 * x + 3 * y) / 2 + 0.5, x * (1 - y)])
 

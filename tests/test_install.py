@@ -65,20 +65,20 @@ def test_no_path_of_the_source_tree(prefix: Path) -> None:
 def test_outside_project(prefix: Path, tmp_path: Path) -> None:
     built = build(ROOT / "tests" / "outside", prefix, tmp_path / "build")
     for kind in ("lithify", "static", "shared"):
-        told = run(built / f"outside_{kind}", DATA / "linear.pt", tmp_path / f"{kind}.onnx", SPEC)
-        assert told == "LTH001\noutput: float32[B, 3]\n"
+        printed = run(built / f"outside_{kind}", DATA / "linear.pt", tmp_path / f"{kind}.onnx", SPEC)
+        assert printed == "LTH001\noutput: float32[B, 3]\n"
     assert "liblithify" in run("ldd", built / "outside_shared")
     assert "liblithify" not in run("ldd", built / "outside_static")
 
 
 def test_examples_of_c(prefix: Path, tmp_path: Path) -> None:
     built = build(ROOT / "examples" / "c", prefix, tmp_path / "build")
-    told = run(built / "export", DATA / "linear.pt", tmp_path / "c.onnx", SPEC)
-    assert told == "input  input: float32[B, 4]\noutput output: float32[B, 3]\n"
+    printed = run(built / "export", DATA / "linear.pt", tmp_path / "c.onnx", SPEC)
+    assert printed == "input  input: float32[B, 4]\noutput output: float32[B, 3]\n"
     library = next(prefix.rglob("liblithify.so"))
     script = ROOT / "examples" / "ctypes" / "export.py"
-    told = run(sys.executable, script, library, DATA / "linear.pt", tmp_path / "ctypes.onnx", SPEC)
-    assert [v["shape"] for v in json.loads(told)["outputs"]] == [["B", "3"]]
+    printed = run(sys.executable, script, library, DATA / "linear.pt", tmp_path / "ctypes.onnx", SPEC)
+    assert [v["shape"] for v in json.loads(printed)["outputs"]] == [["B", "3"]]
     assert (tmp_path / "c.onnx").read_bytes() == (tmp_path / "ctypes.onnx").read_bytes()
 
 
@@ -86,14 +86,14 @@ def test_examples_of_libtorch(prefix: Path, tmp_path: Path) -> None:
     """Each exports a model and saves what the model gives at three other sizes of every dynamic axis."""
     standard = f"-DCMAKE_CXX_STANDARD={LIBTORCH_STANDARD}"
     built = build(ROOT / "examples" / "cpp", f"{prefix};{LIBTORCH}", tmp_path / "build", standard)
-    told = {
+    expected_notes = {
         "mlp": "y: float32[batch, 10]\n",
         "cnn": "batch: proven for every size, 1 number repaired\n",
         "lstm": "tags: float32[batch, length, 5]\nlast: float32[batch, 24]\n",
         "transformer": "output: float32[batch, to, 30]\n",
         "load": "input: float32[batch, 4] -> y: float32[batch, 3]\n",
     }
-    for name, expected in told.items():
+    for name, expected in expected_notes.items():
         arguments = [DATA / "linear.pt"] if name == "load" else []
         assert expected in run(built / name, *arguments, at=tmp_path)
         session = Session(tmp_path / f"{name}.onnx")

@@ -60,10 +60,10 @@ def test_direction_of_includes(folder: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_doors_see_only_the_api() -> None:
-    doors = [p for p in SOURCES if p.is_relative_to(ROOT / "python") or p.is_relative_to(ROOT / "libtorch")]
-    assert len(doors) > 1
-    wrong = [f"{p.relative_to(ROOT)} includes {h}" for p in doors for h in headers_of(p) if not h.startswith("lithify/")]
+def test_front_ends_see_only_the_api() -> None:
+    front_ends = [p for p in SOURCES if p.is_relative_to(ROOT / "python") or p.is_relative_to(ROOT / "libtorch")]
+    assert len(front_ends) > 1
+    wrong = [f"{p.relative_to(ROOT)} includes {h}" for p in front_ends for h in headers_of(p) if not h.startswith("lithify/")]
     assert not wrong, "\n".join(wrong)
 
 

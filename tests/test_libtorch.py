@@ -32,8 +32,8 @@ pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="the build has no L
 
 
 def test_all_models_are_known() -> None:
-    told = subprocess.run([PROGRAM], capture_output=True, text=True, check=True).stdout.split()
-    assert told == [*MODELS, *REFUSED] and len(set(told)) == len(told)
+    names = subprocess.run([PROGRAM], capture_output=True, text=True, check=True).stdout.split()
+    assert names == [*MODELS, *REFUSED] and len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("name", MODELS)

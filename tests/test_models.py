@@ -63,7 +63,7 @@ def test_model(name: str, tmp_path: Path, record_property: Record) -> None:
 
     if name in SMALL + VISION:
         torch.jit.script(made.module).save(str(tmp_path / "scripted.pt"))
-        inputs = [_spec(*told) for told in zip(made.names, made.runs[0], made.axes, strict=True)]
+        inputs = [_spec(*described) for described in zip(made.names, made.runs[0], made.axes, strict=True)]
         export(tmp_path / "scripted.pt", tmp_path / "scripted.onnx", inputs=inputs, names=made.dynamic)
         made.check(tmp_path / "scripted.onnx")
 

@@ -20,7 +20,7 @@ from torch.export import Dim
 
 from tests.driver import Session, compare, flat
 from tests.repack import as_in_2_1, as_in_2_5, layout_a, layout_b, records, saved
-from tests.test_cli import SANITIZED, file_of, lithify, modest, refused, rezip
+from tests.test_cli import MODEST, SANITIZED, answered_or_refused, file_of, lithify, refused, rezip
 
 
 @pytest.fixture(autouse=True)
@@ -212,8 +212,8 @@ def test_sizes_that_depend_on_others(tmp_path: Path, out: Path) -> None:
     path = write(Tied(), (torch.randn(6), torch.randn(5)), tmp_path / "tied.pt2", ({0: n + 1}, {0: n}))
     exported = export(path, out, "--dynamic", "y:0=n")
     assert shapes(exported) == {"x": ["n + 1"], "y": ["n"], "output": ["n"]}
-    said = {"lithify.preconditions": "n >= 4, n <= 9", "lithify.dimension.n": "proven where n >= 4 and n <= 9"}
-    assert {p.key: p.value for p in exported.metadata_props} == said
+    expected = {"lithify.preconditions": "n >= 4, n <= 9", "lithify.dimension.n": "proven where n >= 4 and n <= 9"}
+    assert {p.key: p.value for p in exported.metadata_props} == expected
     same(Tied(), out, (torch.randn(9), torch.randn(8)))
 
 
@@ -235,7 +235,7 @@ def test_a_size_given_by_the_user(net: tuple[Path, nn.Module], out: Path) -> Non
     same(net[1], out, (torch.randn(7, 2, 4), torch.randn(7, 3, 3)))
 
 
-def test_a_fixed_size_is_told(net: tuple[Path, nn.Module], out: Path) -> None:
+def test_a_fixed_size_is_reported(net: tuple[Path, nn.Module], out: Path) -> None:
     done = lithify("export", net[0], "-o", out, "--dynamic", "x:2=features")
     refused(done, out.parent, "axis 2", "'x'", "4", "dynamic_shapes")
 
@@ -303,16 +303,16 @@ def test_loops_over_slices(tmp_path: Path, out: Path) -> None:
     same(Mapped(), out, (torch.randn(3), torch.randn(4, 3)))
 
 
-# ---- what is said ---------------------------------------------------------------------------------
+# ---- reports --------------------------------------------------------------------------------------
 
 
 def test_inspect(net: tuple[Path, nn.Module]) -> None:
     done = lithify("inspect", net[0], "--json", "--code")
-    told = json.loads(done.stdout)
-    assert told["kind"] == "torch.export" and told["release"] == torch.__version__
-    assert [i["shape"] for i in told["inputs"]] == [["x_dim0", "x_dim1", "4"], ["x_dim0", "y_dim1", "3"]]
-    assert told["operators"]["aten::linear"] == 1 and told["weights"] == 6
-    assert "def forward" in told["code"] and 'getattr(self, "fc.weight")' in told["code"]
+    report = json.loads(done.stdout)
+    assert report["kind"] == "torch.export" and report["release"] == torch.__version__
+    assert [i["shape"] for i in report["inputs"]] == [["x_dim0", "x_dim1", "4"], ["x_dim0", "y_dim1", "3"]]
+    assert report["operators"]["aten::linear"] == 1 and report["weights"] == 6
+    assert "def forward" in report["code"] and 'getattr(self, "fc.weight")' in report["code"]
     assert lithify("inspect", net[0]).returncode == 0
 
 
@@ -371,8 +371,7 @@ def test_wrong_fields(net: tuple[Path, nn.Module], tmp_path: Path, out: Path) ->
         else:
             holder[way[-1]] = chosen.choice(WRONG)
         model = damaged(net[0], tmp_path, {"models/model.json": json.dumps(program).encode()})
-        done = lithify("export", model, "-o", out, cwd=tmp_path, prepare=modest)
-        assert done.returncode in (0, 1), f"exit code {done.returncode} after a change at {way}\n{done.stderr}"
+        done = lithify("export", model, "-o", out, cwd=tmp_path, limits=MODEST)
         if done.returncode == 0:
             out.unlink()
         else:
@@ -446,15 +445,15 @@ def with_pickle(net: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile(kind: str, net: tuple[Path, nn.Module], tmp_path: Path, out: Path) -> None:
     model = damaged(net[0], tmp_path, HOSTILE[kind](net[0]))
-    refused(lithify("export", model, "-o", out, cwd=tmp_path, prepare=modest), out.parent)
+    refused(lithify("export", model, "-o", out, cwd=tmp_path, limits=MODEST), out.parent)
     for command in ("inspect", "check"):
-        assert lithify(command, model, cwd=tmp_path, prepare=modest).returncode in (0, 1)
+        answered_or_refused(lithify(command, model, cwd=tmp_path, limits=MODEST))
 
 
 def test_truncated(net: tuple[Path, nn.Module], tmp_path: Path, out: Path) -> None:
     data = net[0].read_bytes()
     for end in range(4, len(data), len(data) // (10 if SANITIZED else 60)):
-        refused(lithify("export", file_of(tmp_path, data[:end]), "-o", out, prepare=modest), out.parent)
+        refused(lithify("export", file_of(tmp_path, data[:end]), "-o", out, limits=MODEST), out.parent)
 
 
 def test_cut_program(net: tuple[Path, nn.Module], tmp_path: Path, out: Path) -> None:
@@ -462,4 +461,4 @@ def test_cut_program(net: tuple[Path, nn.Module], tmp_path: Path, out: Path) -> 
     text = records(net[0])["models/model.json"]
     for end in range(0, len(text), len(text) // (10 if SANITIZED else 60)):
         model = damaged(net[0], tmp_path, {"models/model.json": text[:end]})
-        refused(lithify("export", model, "-o", out, prepare=modest), out.parent)
+        refused(lithify("export", model, "-o", out, limits=MODEST), out.parent)

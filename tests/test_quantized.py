@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.ao.quantization import quantize_fx
 
+from tests.dequantized import COMPUTED, ENGINE, Dequantized, WrongReference, check
 from tests.driver import Session, export
 from tests.test_cli import lithify, refused
 from tests.vision import torchvision
@@ -76,7 +77,7 @@ def resnet() -> nn.Module:
 
 
 class Mixed(nn.Module):
-    """Layers that FX finds for itself, one with a weight that is no module's."""
+    """Layers that FX finds for itself, one with a weight outside of its modules."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,12 +115,48 @@ def test_model(build: Callable[[], nn.Module], tmp_path: Path) -> None:
     session = Session(out)
     for sizes in ((2, 3, 64, 64), (1, 3, 48, 80), (3, 3, 33, 65)):
         x = torch.randn(sizes)
+        with Dequantized():
+            model(x)
         (got,), expected = session.run(x), model(x)
         steps = expected.unique()
         step = (steps[1:] - steps[:-1]).min()
         # Sums that lie between two steps may be rounded to either, in every layer: a few steps at the end, of more than 60.
         assert (got - expected).abs().max() <= 3.5 * step, sizes
         assert ((got - expected).abs() > 0.5 * step).float().mean() < 0.5
+
+
+# ---- the reference --------------------------------------------------------------------------------
+
+
+def test_engine() -> None:
+    """Tests do not depend on the engine that PyTorch picks for this processor."""
+    assert torch.backends.quantized.engine == ENGINE or ENGINE not in torch.backends.quantized.supported_engines
+
+
+def test_results_one_step_off_are_accepted() -> None:
+    exact = torch.tensor([-1.0, 0.0, 0.124, 0.126, 3.0], dtype=torch.float64)
+    result = torch.quantize_per_tensor(exact.float(), 0.25, 10, torch.quint8)
+    check("op", result, exact)
+    check("op", torch.quantize_per_tensor(exact.float() + 0.25, 0.25, 10, torch.quint8), exact)
+    with pytest.raises(WrongReference, match="its op is 2 steps off"):
+        check("op", torch.quantize_per_tensor(exact.float() + 0.5, 0.25, 10, torch.quint8), exact)
+    with pytest.raises(WrongReference, match=r"its op is 0\.01 in value off"):
+        check("op", exact.float() + 0.01, exact)
+
+
+def test_wrong_kernel_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COMPUTED, "quantized.sigmoid", lambda given: given["qx"].tanh())
+    x = torch.quantize_per_tensor(torch.linspace(-2, 2, 9), 0.25, 10, torch.quint8)
+    with Dequantized():
+        torch.ops.quantized.clamp(x, -1.0, 1.0)
+        with pytest.raises(WrongReference, match=r"quantized\.sigmoid"):
+            torch.ops.quantized.sigmoid(x, 0.01, 0)
+
+
+def test_operator_without_dequantized_computation_is_reported() -> None:
+    x = torch.quantize_per_tensor(torch.ones(3), 0.25, 10, torch.quint8)
+    with Dequantized(), pytest.raises(WrongReference, match=r"does not have the dequantized computation of quantized\.threshold"):
+        torch.ops.quantized.threshold(x, 0.5, 0.0)
 
 
 # ---- what is refused ------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import resource
 import subprocess
 from collections.abc import Callable
@@ -13,6 +14,8 @@ import torch
 from torch import nn
 
 from tests.driver import LITHIFY, SECONDS
+
+FEWEST_ROUNDS, ROUNDS = 5, 40
 
 
 class Operators(nn.Module):
@@ -34,23 +37,26 @@ def layers(count: int) -> nn.Module:
 
 
 def seconds(model: Path, out: Path) -> float:
-    """The least time of the processor that an export takes in five; it hardly depends on what else the machine does."""
-    used = []
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([str(LITHIFY), "export", str(model), "-o", str(out), "-q"], check=True, timeout=SECONDS)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(used)
+    """The time of the processor that an export takes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([str(LITHIFY), "export", str(model), "-o", str(out), "-q"], check=True, timeout=SECONDS)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @pytest.mark.parametrize("build", [layers, Operators])
 def test_time_per_operator(build: Callable[[int], nn.Module], tmp_path: Path) -> None:
-    each = {}
-    for count in (256, 4096):
-        model, out = tmp_path / f"{count}.pt", tmp_path / f"{count}.onnx"
-        module = build(count).eval()
-        torch.jit.trace(module, torch.randn(2, 4), check_trace=False).save(str(model))
-        each[count] = seconds(model, out) / count
-        assert len(onnx.load(str(out)).graph.node) == count
-    assert each[4096] <= 1.5 * each[256], f"seconds per operator: {each}"
+    """Other programs on the machine only add to a time: the least of several is compared, of sizes that are run in turn."""
+    few, many = 256, 4096
+    models = {count: tmp_path / f"{count}.pt" for count in (few, many)}
+    for count, model in models.items():
+        torch.jit.trace(build(count).eval(), torch.randn(2, 4), check_trace=False).save(str(model))
+    each = dict.fromkeys(models, math.inf)
+    for i in range(ROUNDS):
+        for count, model in models.items():
+            each[count] = min(each[count], seconds(model, model.with_suffix(".onnx")) / count)
+        if i >= FEWEST_ROUNDS and each[many] <= 1.5 * each[few]:
+            break
+    assert each[many] <= 1.5 * each[few], f"seconds per operator: {each}"
+    for count, model in models.items():
+        assert len(onnx.load(str(model.with_suffix(".onnx"))).graph.node) == count

@@ -1,4 +1,4 @@
-"""Control flow that depends on the contents or the sizes of tensors: both branches, and no, one and many turns."""
+"""Control flow that depends on the contents or the sizes of tensors: both branches, and no, one and many iterations."""
 # ruff: noqa: SIM108, B905, RUF005 -- branches are what is tested; TorchScript has no zip(strict=), and no [*a, b]
 
 import math
@@ -1232,7 +1232,7 @@ case(index_or_none, x[S, 4], trace=False, also=either)
 
 
 class Recurrent(nn.Module):
-    """A state of two tensors that is None at first, and again where the input says so."""
+    """A state of two tensors that is None at first, and again where the input asks for it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -1275,7 +1275,7 @@ def optional_result(x: Tensor) -> tuple[Tensor, Tensor | None]:
 case(optional_result, x[B, 4], trace=False, also=either)
 
 
-# ---- sizes that only the data tells -------------------------------------------------------------------------------------
+# ---- sizes that depend on the data --------------------------------------------------------------------------------------
 
 
 def positive_elements(x: Tensor) -> Tensor:

@@ -207,7 +207,7 @@ def interleave(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 case(put_mask, some[B, S], boolean[B, S])
 case(put_mask, x[B, S, 2], boolean[B])
 case(put_mask_rows, x[B, S, 2], boolean[B, S])
-# Assignment drops leading sizes of 1 from the value by a view, which tracing burns in.
+# Assignment drops leading sizes of 1 from the value by a view, which tracing hard-codes.
 case(put_rows, x[B, 5, 2], i64(values=(0, 2, 3))[3], ones=False)
 for fn in (put_first, put_column_zero, put_start, put_end, put_last, put_even):
     case(fn, x[B, S])

@@ -1,4 +1,4 @@
-"""Control flow of torch.export: cond, while_loop, scans and map, on inputs that take each branch and 0, 1 and many turns."""
+"""Control flow of torch.export: cond, while_loop, scans and map, on inputs that take each branch and 0, 1 and many iterations."""
 
 from typing import Any
 
@@ -157,7 +157,7 @@ case(Refine(), x[B, 4], **only)
 
 
 def greedy(x: Tensor, n: Tensor) -> Any:
-    """Decodes one token a turn into a buffer of eight."""
+    """Decodes one token an iteration into a buffer of eight."""
     tokens = torch.zeros(8, dtype=torch.int64)
 
     def body(i: Tensor, last: Tensor, tokens: Tensor) -> Any:

@@ -1,1 +1,1 @@
-"""The Python door: lithify.export and what belongs to it."""
+"""The Python package: lithify.export and what belongs to it."""

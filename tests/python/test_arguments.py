@@ -1,4 +1,4 @@
-"""Every argument of lithify.export: what it does, or what is said when it cannot."""
+"""Every argument of lithify.export: what it does, or the error when it cannot."""
 
 from __future__ import annotations
 
@@ -274,9 +274,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "said"), REFUSED, ids=[s for _, s in REFUSED])
-def test_what_cannot_be_done_is_said(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(lithify.ExportError, match=said):
+@pytest.mark.parametrize(("options", "words"), REFUSED, ids=[s for _, s in REFUSED])
+def test_what_cannot_be_done_is_reported(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(lithify.ExportError, match=words):
         lithify.export(Net().eval(), X, **options)
 
 
@@ -288,11 +288,11 @@ SAMPLES: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("args", "said"), SAMPLES)
-def test_a_wrong_sample_is_explained(args: Any, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("args", "words"), SAMPLES)
+def test_a_wrong_sample_is_explained(args: Any, words: str, tmp_path: Path) -> None:
     with pytest.raises(lithify.ExportError) as caught:
         lithify.export(Net().eval(), args, tmp_path / "m.onnx")
-    assert re.search(said, str(caught.value)), str(caught.value)
+    assert re.search(words, str(caught.value)), str(caught.value)
     assert not list(tmp_path.iterdir())
 
 
@@ -333,15 +333,15 @@ class OwnFunctions(nn.Module):
         return Doubled.apply(a, 3) * Doubled.apply(b)
 
 
-def test_functions_of_autograd_are_what_they_do_or_what_the_table_says() -> None:
+def test_functions_of_autograd_are_traced_or_translated_by_the_table() -> None:
     axes = {"x": {0: "n"}}
     plain = lithify.export(OwnFunctions(), X, dynamic_axes=axes)
     assert plain.nodes == {"Mul": 3, "Add": 1, "Sub": 1}
     op = lithify.ops
     table = {Doubled: lambda x, times=1: op.Div(x, 0.5**times), Split: lambda x: (op.Add(x, 1.0), op.Sub(x, 1.0))}
-    told = lithify.export(OwnFunctions(), X, dynamic_axes=axes, custom_translation_table=table)
-    assert told.nodes == {"Div": 2, "Add": 1, "Mul": 1, "Sub": 1}
-    for result in (plain, told):
+    translated = lithify.export(OwnFunctions(), X, dynamic_axes=axes, custom_translation_table=table)
+    assert translated.nodes == {"Div": 2, "Add": 1, "Mul": 1, "Sub": 1}
+    for result in (plain, translated):
         close(result, OwnFunctions(), torch.randn(7, 4))
 
 

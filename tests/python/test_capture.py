@@ -26,8 +26,8 @@ def test_hard_coded_sizes_are_solved_for(model: HardCoded, out: Path) -> None:
         with pytest.raises(lithify.ExportError) as caught:
             lithify.export(module, sample, dynamic_axes=axes)
         lines, first = inspect.getsourcelines(model.forward)
-        told = [int(n) for n in re.findall(r"corpus\.py:(\d+)", str(caught.value))]
-        assert any(first <= n < first + len(lines) for n in told), str(caught.value)
+        places = [int(n) for n in re.findall(r"corpus\.py:(\d+)", str(caught.value))]
+        assert any(first <= n < first + len(lines) for n in places), str(caught.value)
         return
     assert lithify.export(module, sample, out, dynamic_axes=axes).capture == "trace"
     session = Session(out)

@@ -1,8 +1,12 @@
-"""Small models that burn sizes of the sample into their trace, each in its own way.
+"""Small models whose traces have sizes of the sample hard-coded, each in its own way.
 
-`hard_codes` makes a function of tensors a model. Names in the shape are dynamic dimensions; `SIZES` has the sample's. `one` says
-what a single capture comes to, `two` the same for two captures: "right" at every size; "refused", with a line of the function;
-"unverified", with a warning (a number in a value, where no contradiction shows it); "unseen" (the number is not in the trace).
+`hard_codes` makes a model of a function of tensors. Names in a shape are dynamic dimensions; `SIZES` has the sample's sizes.
+`one` is the expected outcome of one trace, and `two` that of two traces at different sizes:
+
+    right       the exported model is right at every size
+    refused     the export is refused, and a message has a line of the function
+    unverified  a warning: the constant reaches values, where no contradiction shows it
+    unseen      the size is not in the trace at all
 """
 
 from __future__ import annotations
@@ -437,7 +441,7 @@ def part_of_all_distances(x: Tensor) -> Tensor:
     return x + distances[: x.shape[1], None]
 
 
-# ---- numbers that are a size of the sample by chance -------------------------------------------------
+# ---- constants that equal a size of the sample by chance -------------------------------------------------
 
 
 TABLE = torch.linspace(-1, 1, 15).reshape(5, 3).sin()
@@ -483,7 +487,7 @@ def sum_over_steps(x: Tensor) -> Tensor:
 
 
 @hard_codes((B, T), one="refused", two="refused")
-def parts_as_long_as_data_says(x: Tensor) -> Tensor:
+def parts_as_long_as_the_data_asks(x: Tensor) -> Tensor:
     return torch.stack([part.sum() for part in x[x > 0].split((x > 0).sum(1).tolist())])
 
 

@@ -1,4 +1,4 @@
-"""Random programs on symbolic sizes: the shapes that the graph says hold at every size, and so do the values."""
+"""Random programs on symbolic sizes: the shapes in the graph hold at every size, and so do the values."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Program(nn.Module):
         return x + 0
 
 
-def said(size: Any, at: dict[str, int]) -> int:
+def size_at(size: Any, at: dict[str, int]) -> int:
     if size.HasField("dim_value"):
         return size.dim_value
     functions = {"floor": math.floor, "min": min, "max": max, "broadcast": max}
@@ -116,6 +116,6 @@ def test_random_programs(steps: list[Step], others: list[tuple[int, int]]) -> No
         for b, t in [SAMPLE, *others]:
             x = torch.randn(b, t, WIDTH, generator=torch.Generator().manual_seed(b * 100 + t))
             expected = program(x)
-            inferred = [said(d, {"b": b, "t": t}) for d in session.outputs[0][1].shape.dim]
+            inferred = [size_at(d, {"b": b, "t": t}) for d in session.outputs[0][1].shape.dim]
             assert inferred == list(expected.shape), f"{program.steps} at {b}, {t}"
             compare(session.run(x), [expected], rtol=1e-3, atol=1e-3)
