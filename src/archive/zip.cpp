@@ -220,6 +220,7 @@ std::vector<Listed> read_directory(Bytes file) {
 
 void refuse_overlaps(const std::vector<Listed>& listed) {
   std::vector<const Listed*> order;
+  order.reserve(listed.size());
   for (const Listed& item : listed) order.push_back(&item);
   std::ranges::sort(order, {}, &Listed::header);
   for (size_t i = 1; i < order.size(); ++i)

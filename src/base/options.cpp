@@ -114,18 +114,18 @@ std::string resolved(std::string_view name, std::string_view value, Interface in
     const std::string_view words[] = {t->cpp, t->c, t->python, t->command_line};
     return std::string(words[static_cast<size_t>(interface)]);
   }
-  const Option& o = find_option(name);
+  const Option* o = find_row(options_table, name);
+  if (!o) return printable(name);  // a reference that somebody cut into pieces
   switch (interface) {
-    case Interface::Cpp:
-      return in_cpp(o, value);
     case Interface::C:
-      return in_c(o, value);
+      return in_c(*o, value);
     case Interface::Python:
-      return in_python(o, value);
+      return in_python(*o, value);
     case Interface::CommandLine:
-      return in_command_line(o, value);
+      return in_command_line(*o, value);
+    default:
+      return in_cpp(*o, value);
   }
-  return std::string(name);
 }
 
 }  // namespace
@@ -149,8 +149,8 @@ std::string spelled(std::string_view text, Interface interface) {
   std::string out;
   while (true) {
     const size_t at = text.find(begin());
+    if (at == std::string_view::npos || text.find(end, at + 1) == std::string_view::npos) return out + printable(text);
     out += printable(text.substr(0, at));
-    if (at == std::string_view::npos) return out;
     text.remove_prefix(at + begin().size());
     const size_t middle = text.find(separator), last = text.find(end);
     out += resolved(text.substr(0, middle), text.substr(middle + 1, last - middle - 1), interface);

@@ -193,7 +193,8 @@ class Residual(nn.Module):
 
 
 images = (4, 3, 9, 9)
-quantized_case(Residual(), images, x[B, 3, H, W], ["conv", "relu"])
+# Of an even number of pixels, a mean can lie just between two steps; the layer behind it would make more than one step of one.
+quantized_case(Residual(), images, x[B, 3, 2 * H + 1, 2 * W + 1], ["conv", "relu"])
 quantized_case(nn.Conv2d(3, 6, 3, stride=2, padding=(1, 2), dilation=(2, 1)), images, x[B, 3, H >= 5, W])
 quantized_case(nn.Conv2d(3, 3, 3, groups=3), images, x[B, 3, H >= 3, W >= 3])
 quantized_case(nn.Conv1d(4, 6, 3, stride=2, padding=1), (4, 4, 12), x[B, 4, S])

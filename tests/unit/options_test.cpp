@@ -75,6 +75,8 @@ TEST_CASE("a text from a file cannot name an option, and control characters in i
                 "b\x1b[0m" +
                     real,
                 Interface::CommandLine) == "a\\x1fb\\x1b[0m--also");
+  for (size_t n = 0; n + 1 < real.size(); ++n)
+    CHECK(spelled(real.substr(0, n) + "\x1e", Interface::CommandLine).find("--also") == std::string::npos);
   const std::string hostile = "x\x1f\x1e\x1b[2Jy";
   CHECK(spelled(option("inputs", hostile) + hostile, Interface::CommandLine) ==
         "--input 'x\\x1f\\x1e\\x1b[2Jy'x\\x1f\\x1e\\x1b[2Jy");
