@@ -1,4 +1,5 @@
-// Captures LibTorch models for the exporter: traces them at several sizes, and describes their weights where they are.
+// The front end for LibTorch: traces models at the sizes that the core asks for, and describes their weights where they
+// are. In C++ every size is a plain number, and so in a trace.
 #include <ATen/TracerMode.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/jit/api/function_impl.h>
@@ -6,7 +7,7 @@
 #include <torch/csrc/jit/passes/inliner.h>
 
 #include <algorithm>
-#include <array>
+#include <lithify/capture.hpp>
 #include <lithify/torch.hpp>
 #include <set>
 #include <sstream>
@@ -15,6 +16,44 @@ namespace lithify::capture {
 namespace {
 
 using torch::jit::IValue;
+
+// ---- failures --------------------------------------------------------------------------------------------------
+
+/// What LibTorch and the model throw is the reason why there is no capture: a sentence of the sample, and at other
+/// sizes the end of one.
+template <class F>
+auto explained(const CaptureRequest& request, F f) -> decltype(f()) {
+  const bool of_sample = request.sizes.empty() && !request.vary_contents;
+  const std::string prefix = of_sample ? "the model cannot be captured: " : "";
+  try {
+    return f();
+  } catch (const c10::Error& e) {
+    throw CannotCapture(prefix + e.what_without_backtrace());
+  } catch (const std::exception& e) {
+    throw CannotCapture(prefix + e.what());
+  }
+}
+
+/// Failures before the core is called are an ExportError as well.
+template <class F>
+auto guarded(F f) -> decltype(f()) {
+  std::string what;
+  try {
+    return f();
+  } catch (const ExportError&) {
+    throw;
+  } catch (const c10::Error& e) {
+    what = e.what_without_backtrace();
+  } catch (const std::exception& e) {
+    what = e.what();
+  }
+  Message out;
+  out.code = "LTH030";
+  out.severity = "error";
+  out.text = "the model cannot be captured: " + what;
+  out.pretty = out.severity + " " + out.code + ": " + out.text;
+  throw ExportError({out});
+}
 
 // ---- inputs ----------------------------------------------------------------------------------------------------
 
@@ -89,6 +128,20 @@ std::vector<std::string> described(const Leaves& inputs) {
   return out;
 }
 
+/// The names of the outputs, where the user gives none: their own.
+std::vector<std::string> names_of(const ExportOptions& options, const Leaves& inputs,
+                                  const std::vector<std::string>& outputs) {
+  auto is_input = [&](const std::string& name) {
+    const auto& given = options.input_names;
+    return std::find(given.begin(), given.end(), name) != given.end() ||
+           std::any_of(inputs.begin(), inputs.end(), [&](auto& in) { return in.first == name; });
+  };
+  std::vector<std::string> out = options.output_names;
+  for (size_t i = out.size(); i < outputs.size(); ++i)
+    out.push_back(is_input(outputs[i]) ? outputs[i] + "_out" : outputs[i]);
+  return out;
+}
+
 // ---- sizes -----------------------------------------------------------------------------------------------------
 
 /// A dimension that was declared dynamic, and the axes that have its name.
@@ -115,23 +168,6 @@ std::vector<Dimension> dimensions_of(const Leaves& inputs, const ExportOptions& 
   return out;
 }
 
-/// Sizes at which to run the model for a second and a third time, the best first. A step is as large as the strides and
-/// windows that sizes may be divided by, so that what comes out of them changes; beyond it the sizes of different
-/// dimensions are in no simple relation, and leave other remainders. The others are for models that do not run at
-/// these: multiples, and smaller sizes for those that have a largest one.
-std::vector<int64_t> other_sizes(int64_t size, size_t dimension, bool third) {
-  constexpr std::array<int64_t, 6> beyond_second = {1, 4, 2, 7, 5, 9}, beyond_third = {3, 7, 5, 11, 9, 13};
-  const int64_t step = std::clamp<int64_t>(size, 1, 64), number = static_cast<int64_t>(dimension);
-  std::vector<int64_t> out;
-  if (third)
-    out = {size + 2 * step + beyond_third[dimension % 6], size + (2 + number) * step, (3 + number) * size,
-           size - 1 - number};
-  else
-    out = {size + step + beyond_second[dimension % 6], size + step, 2 * size, size / 2, size - 1};
-  out.erase(std::remove_if(out.begin(), out.end(), [&](int64_t s) { return s < 1 || s == size; }), out.end());
-  return out;
-}
-
 /// The tensor with another size along an axis. Its contents repeat, so that indices, masks and the like stay valid.
 Tensor resized(const Tensor& tensor, int64_t axis, int64_t size) {
   const int64_t given = tensor.size(axis);
@@ -143,11 +179,12 @@ Tensor resized(const Tensor& tensor, int64_t axis, int64_t size) {
   return tensor.index_select(axis, index);
 }
 
-/// The inputs at other sizes. Contents move by one, if so asked, so that what depends on them differs as well.
-Leaves varied(Leaves inputs, const std::vector<Dimension>& dimensions, const std::vector<int64_t>& sizes, bool move) {
-  for (size_t d = 0; d < dimensions.size(); ++d)
+/// The inputs at other sizes, in the order of the dimensions; as they are when there are none. Contents move by one, if
+/// so asked, so that what depends on them differs as well.
+Leaves varied(Leaves inputs, const std::vector<Dimension>& dimensions, const Sizes& sizes, bool move) {
+  for (size_t d = 0; d < sizes.size(); ++d)
     for (const auto& [input, axis] : dimensions[d].axes)
-      inputs[input].second = resized(inputs[input].second, axis, sizes[d]);
+      inputs[input].second = resized(inputs[input].second, axis, sizes[d].second);
   if (move)
     for (auto& input : inputs) input.second = input.second.roll(1);
   return inputs;
@@ -224,7 +261,7 @@ class Unseen {
   }
 
   std::set<std::string> reasons;   ///< not to trust the trace
-  std::set<std::string> outcomes;  ///< that it takes for granted
+  std::set<std::string> outcomes;  ///< that it assumes
 
  private:
   struct Comparison : at::ObserverContext {};
@@ -283,9 +320,9 @@ class Unseen {
 thread_local Unseen* Unseen::current = nullptr;
 
 /// A program in the bytes of its file, which lacks the contents of the weights, and where these are.
-class Capture {
+class Program {
  public:
-  Capture(torch::jit::Module module, const Leaves& inputs) : inputs_(described(inputs)) {
+  explicit Program(const torch::jit::Module& module) {
     struct Swapped {
       torch::jit::Module owner;
       std::string name;
@@ -309,11 +346,7 @@ class Capture {
     bytes_ = file.str();
   }
 
-  ModelSource source() const {
-    ModelSource out(Bytes(bytes_.data(), bytes_.size()), weights_);
-    out.inputs = inputs_;
-    return out;
-  }
+  ModelSource source() const { return ModelSource(Bytes(bytes_.data(), bytes_.size()), weights_); }
 
  private:
   /// A tensor of these sizes that has no memory.
@@ -332,8 +365,21 @@ class Capture {
   std::string bytes_;
   std::map<std::string, LiveTensor> weights_;
   std::vector<Tensor> kept_;
-  std::vector<std::string> inputs_;
 };
+
+/// What the core gets of a module that was captured from these inputs.
+Capture captured(const torch::jit::Module& module, const Leaves& inputs, const ExportOptions& options,
+                 const std::vector<std::string>& outputs) {
+  const auto program = std::make_shared<Program>(module);
+  Capture out;
+  out.model = program->source();
+  out.keep = program;
+  out.inputs = described(inputs);
+  out.input_names = options.input_names;
+  out.output_names = names_of(options, inputs, outputs);
+  out.dynamic_axes = options.dynamic_axes;
+  return out;
+}
 
 /// A torch::jit::Module with the children, parameters and buffers of `module`, under their names: the same tensors.
 torch::jit::Module mirror(const torch::nn::Module* module, const std::shared_ptr<torch::jit::CompilationUnit>& unit) {
@@ -354,17 +400,41 @@ void define_forward(torch::jit::Module& module, const std::shared_ptr<torch::jit
   module.type()->addMethod(module._ivalue()->compilation_unit()->create_function(name, graph));
 }
 
-/// A model that is traced, at the sizes that it is asked for.
-class Tracer {
+/// A model that can only be traced.
+class TracedModel final : public FrontEnd {
  public:
-  Tracer(const Traced& traced, const ModuleInputs& inputs) : traced_(traced), inputs_(inputs) {}
+  TracedModel(const Traced& traced, const ModuleInputs& inputs, const ExportOptions& options)
+      : traced_(traced),
+        inputs_(inputs),
+        options_(options),
+        tensors_(
+            leaves_of(inputs, [&](size_t i) { return inputs.size() == 1 ? "input" : "input_" + std::to_string(i); })),
+        dimensions_(dimensions_of(tensors_, options)) {}
 
+  Sizes sample_sizes() override {
+    Sizes out;
+    for (const Dimension& d : dimensions_) out.emplace_back(d.name, d.size);
+    return out;
+  }
+  bool follows_sizes() const override { return false; }
+  std::vector<CaptureKind> other_kinds() const override { return {}; }
+
+  Capture capture(const CaptureRequest& request) override {
+    return explained(request, [&] {
+      if (request.kind != CaptureKind::Trace) throw CannotCapture("a model of C++ code can only be traced");
+      Restore restore(tensors_);
+      if (traced_.module) restore.evaluate(*traced_.module);
+      return trace(varied(tensors_, dimensions_, request.sizes, request.vary_contents));
+    });
+  }
+
+ private:
   /// One run. Throws what the model throws, and where a trace does not show what it does.
-  Capture at(const Leaves& tensors) {
+  Capture trace(const Leaves& tensors) {
     auto unit = std::make_shared<torch::jit::CompilationUnit>();
     torch::jit::Module module = mirror(traced_.module.get(), unit);
     torch::jit::Stack stack;
-    std::vector<std::string> names;
+    std::vector<std::string> names, outputs;
     for (const auto& [name, tensor] : tensors) {
       stack.emplace_back(tensor.detach());
       names.push_back(name);
@@ -372,146 +442,62 @@ class Tracer {
     auto no_name = [](const torch::autograd::Variable&) { return std::string(); };
     Unseen unseen;
     const auto state = torch::jit::tracer::trace(
-                           stack, [&](torch::jit::Stack s) { return run(std::move(s)); }, no_name,
+                           stack, [&](torch::jit::Stack s) { return run(std::move(s), outputs); }, no_name,
                            /*strict=*/false, /*force_outplace=*/false, &module, names)
                            .first;
-    if (!unseen.reasons.empty()) throw std::invalid_argument(*unseen.reasons.begin());
-    outcomes.insert(unseen.outcomes.begin(), unseen.outcomes.end());
+    if (!unseen.reasons.empty()) throw CannotCapture(*unseen.reasons.begin());
     define_forward(module, state->graph);
-    return Capture(module, tensors);
+    Capture out = captured(module, tensors, options_, outputs);
+    out.assumptions.assign(unseen.outcomes.begin(), unseen.outcomes.end());
+    return out;
   }
 
-  std::vector<std::string> outputs;  ///< their names, after a run
-  std::set<std::string> outcomes;    ///< that the traces take for granted
-
- private:
-  torch::jit::Stack run(torch::jit::Stack tensors) {
+  torch::jit::Stack run(torch::jit::Stack tensors, std::vector<std::string>& outputs) {
     size_t i = 0;
     ModuleInputs inputs;
     for (const IValue& input : inputs_) inputs.push_back(replaced(input, [&] { return tensors.at(i++).toTensor(); }));
     std::vector<IValue> results;
-    outputs.clear();
     for (auto& [path, tensor] : traced_.forward(inputs)) {
       results.emplace_back(std::move(tensor));
       const bool unnamed = path.empty() || std::isdigit(static_cast<unsigned char>(path[0]));
       outputs.push_back(path.empty() ? "output" : unnamed ? "output_" + path : path);
     }
-    if (results.empty()) throw std::invalid_argument("it returns no tensor");
+    if (results.empty()) throw CannotCapture("it returns no tensor");
     return {c10::ivalue::Tuple::create(std::move(results))};
   }
 
   const Traced& traced_;
   const ModuleInputs& inputs_;
+  const ExportOptions& options_;
+  const Leaves tensors_;
+  const std::vector<Dimension> dimensions_;
 };
 
-/// Captures of a model at the sizes of the example, and at two others of every dynamic dimension.
-class Captures {
+/// A model that TorchScript has.
+class ScriptedModel final : public FrontEnd {
  public:
-  Captures(Tracer& tracer, const Leaves& inputs, const std::vector<Dimension>& dimensions)
-      : tracer_(tracer), inputs_(inputs), dimensions_(dimensions) {
-    for (const Dimension& d : dimensions_) sample_.push_back(d.size);
-  }
+  ScriptedModel(torch::jit::Module module, const ModuleInputs& inputs, const ExportOptions& options)
+      : module_(std::move(module)), inputs_(inputs), options_(options) {}
 
-  std::vector<Capture> all() {
-    std::vector<Capture> out = {tracer_.at(inputs_)};
-    if (dimensions_.empty()) {
-      // Contents that the code reads behind the tracer's back show in a second capture.
-      if (std::optional<Capture> other = at(sample_)) out.push_back(std::move(*other));
-      return out;
-    }
-    out.push_back(elsewhere({}, /*third=*/false));
-    out.push_back(elsewhere(last_, /*third=*/true));
-    // A size of 1 says the least about what is hard-coded.
-    if (std::find(sample_.begin(), sample_.end(), 1) != sample_.end())
-      std::rotate(out.begin(), out.begin() + 1, out.end());
-    return out;
+  Sizes sample_sizes() override { return {}; }
+  bool follows_sizes() const override { return true; }
+  std::vector<CaptureKind> other_kinds() const override { return {}; }
+
+  Capture capture(const CaptureRequest& request) override {
+    return explained(request, [&] {
+      const auto& schema = module_.get_method("forward").function().getSchema();
+      const Leaves tensors = leaves_of(inputs_, [&](size_t i) { return schema.arguments().at(i + 1).name(); });
+      Restore restore(tensors);
+      restore.evaluate(module_);
+      return captured(module_, tensors, options_, {});
+    });
   }
 
  private:
-  using Sizes = std::vector<int64_t>;
-
-  /// Nothing, where the model does not run.
-  std::optional<Capture> at(const Sizes& sizes) {
-    for (const bool move : {true, false}) try {
-        return tracer_.at(varied(inputs_, dimensions_, sizes, move));
-      } catch (const c10::Error& e) {
-        refused_ = e.what_without_backtrace();
-      } catch (const std::exception& e) {
-        refused_ = e.what();
-      }
-    return std::nullopt;
-  }
-
-  /// At other sizes than those of the example and `before`.
-  Capture elsewhere(const Sizes& before, bool third) {
-    std::vector<Sizes> candidates;
-    last_ = sample_;
-    for (size_t d = 0; d < sample_.size(); ++d) {
-      Sizes& sizes = candidates.emplace_back(other_sizes(sample_[d], d, third));
-      if (!before.empty()) sizes.erase(std::remove(sizes.begin(), sizes.end(), before[d]), sizes.end());
-      if (!sizes.empty()) last_[d] = sizes.front();
-    }
-    if (std::optional<Capture> capture = at(last_)) return std::move(*capture);
-    for (size_t d = 0; d < sample_.size(); ++d) {
-      auto runs = [&](int64_t size) {
-        Sizes alone = sample_;
-        alone[d] = size;
-        return at(alone).has_value();
-      };
-      const auto found = std::find_if(candidates[d].begin(), candidates[d].end(), runs);
-      if (found == candidates[d].end())
-        throw std::invalid_argument("it runs at too few sizes of the dimension '" + dimensions_[d].name +
-                                    "': " + refused_);
-      last_[d] = *found;
-    }
-    if (std::optional<Capture> capture = at(last_)) return std::move(*capture);
-    throw std::invalid_argument("it does not run when all dynamic dimensions have other sizes: " + refused_);
-  }
-
-  Tracer& tracer_;
-  const Leaves& inputs_;
-  const std::vector<Dimension>& dimensions_;
-  Sizes sample_, last_;
-  std::string refused_;
+  torch::jit::Module module_;
+  const ModuleInputs& inputs_;
+  const ExportOptions& options_;
 };
-
-// ---- export ----------------------------------------------------------------------------------------------------
-
-Message message_of(const std::string& severity, const std::string& text) {
-  Message out;
-  out.code = "LTH030";
-  out.severity = severity;
-  out.text = text;
-  out.pretty = severity + " " + out.code + ": " + text;
-  return out;
-}
-
-/// The failures of LibTorch and of the model become an ExportError.
-template <class F>
-auto guarded(F f) -> decltype(f()) {
-  std::string what;
-  try {
-    return f();
-  } catch (const ExportError&) {
-    throw;
-  } catch (const c10::Error& e) {
-    what = e.what_without_backtrace();
-  } catch (const std::exception& e) {
-    what = e.what();
-  }
-  throw ExportError({message_of("error", "the model cannot be captured: " + what)});
-}
-
-/// The names that the outputs have where the user gives none.
-void name_outputs(ExportOptions& options, const Leaves& inputs, const std::vector<std::string>& names) {
-  auto is_input = [&](const std::string& name) {
-    const auto& given = options.input_names;
-    return std::find(given.begin(), given.end(), name) != given.end() ||
-           std::any_of(inputs.begin(), inputs.end(), [&](auto& in) { return in.first == name; });
-  };
-  for (size_t i = options.output_names.size(); i < names.size(); ++i)
-    options.output_names.push_back(is_input(names[i]) ? names[i] + "_out" : names[i]);
-}
 
 }  // namespace
 
@@ -537,42 +523,16 @@ void add_leaves(const std::string& path, const IValue& value, Leaves& out) {
 ExportResult export_traced(const Traced& traced, const ModuleInputs& inputs, const std::string& out,
                            const ExportOptions& options) {
   return guarded([&] {
-    const Leaves tensors =
-        leaves_of(inputs, [&](size_t i) { return inputs.size() == 1 ? "input" : "input_" + std::to_string(i); });
-    if (options.discover)
-      throw std::invalid_argument("which axes can be dynamic is found for files only; dynamic_axes says which are");
-    const std::vector<Dimension> dimensions = dimensions_of(tensors, options);
-    ExportOptions told = options;
-    Tracer tracer(traced, inputs);
-    std::vector<Capture> captures;
-    {
-      Restore restore(tensors);
-      if (traced.module) restore.evaluate(*traced.module);
-      captures = Captures(tracer, tensors, dimensions).all();
-    }
-    const ModelSource first = captures.front().source();
-    told.inputs = first.inputs;
-    told.also.clear();
-    for (size_t i = 1; i < captures.size(); ++i) told.also.push_back(captures[i].source());
-    name_outputs(told, tensors, tracer.outputs);
-    ExportResult result = export_file(first, out, told);
-    for (const std::string& outcome : tracer.outcomes)
-      result.messages.push_back(message_of("warning", "it is taken for granted " + outcome + ", as in the example"));
-    return result;
+    TracedModel model(traced, inputs, options);
+    return export_live(model, CaptureStrategy::Auto, out, options);
   });
 }
 
 ExportResult export_scripted(torch::jit::Module module, const ModuleInputs& inputs, const std::string& out,
                              const ExportOptions& options) {
   return guarded([&] {
-    const auto& schema = module.get_method("forward").function().getSchema();
-    const Leaves tensors = leaves_of(inputs, [&](size_t i) { return schema.arguments().at(i + 1).name(); });
-    Restore restore(tensors);
-    restore.evaluate(module);
-    const Capture capture(module, tensors);
-    ExportOptions told = options;
-    told.inputs = described(tensors);
-    return export_file(capture.source(), out, told);
+    ScriptedModel model(std::move(module), inputs, options);
+    return export_live(model, CaptureStrategy::Script, out, options);
   });
 }
 

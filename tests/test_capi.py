@@ -104,7 +104,7 @@ def test_every_function_is_seen(lib: ctypes.CDLL) -> None:
     c, cpp = ([s for s in seen if s.endswith(f"@@{v}")] for v in ("LITHIFY_1", "LITHIFY_CPP"))
     assert len(c) + len(cpp) == len(seen), seen
     assert len(c) == (ROOT / "include/lithify/lithify.h").read_text().count("\nLITHIFY_API ")
-    header = (ROOT / "include/lithify/lithify.hpp").read_text()
+    header = "".join((ROOT / "include/lithify" / name).read_text() for name in ("lithify.hpp", "capture.hpp"))
     assert len(cpp) == header.count("LITHIFY_API ") - header.count("class LITHIFY_API ")
 
 

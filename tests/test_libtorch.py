@@ -17,13 +17,13 @@ PROGRAM = LITHIFY.parent / "lithify_torch_models"
 SOURCE = (ROOT / "tests" / "libtorch" / "models.cpp").read_text()
 MODELS = re.findall(r'\bLAYER\(\s*"(\w+)"', SOURCE)
 REFUSED = {
-    "hidden_number": "LTH065: the captures part here: the number",
-    "hidden_tensor": "LTH065: the captures part here: a constant tensor has other values",
-    "branch_on_size": "LTH065: the captures part here",
+    "hidden_number": "LTH065: the traces diverge here: the number",
+    "hidden_tensor": "LTH065: the traces diverge here: a constant tensor has other values",
+    "branch_on_size": "LTH065: the traces diverge here",
     "branch_on_contents": "LTH030: the model cannot be captured: its code takes a number out of a tensor",
     "comparison": "LTH030: the model cannot be captured: its code asks whether two tensors are the same",
     "resize": "LTH030: the model cannot be captured: its code calls resize_as_",
-    "one_size": "LTH030: the model cannot be captured: it runs at too few sizes of the dimension 'batch'",
+    "one_size": "LTH030: the model runs at too few sizes of the dimension 'batch'",
     "no_result": "LTH030: the model cannot be captured: it returns no tensor",
     "too_many_inputs": "LTH030: the model cannot be captured: forward cannot be called with 2 inputs",
 }

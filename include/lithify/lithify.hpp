@@ -86,7 +86,6 @@ struct ModelSource {
   std::string path;                           ///< of the file; empty for one in memory
   Bytes bytes;                                ///< the file in memory, when there is no path
   std::map<std::string, LiveTensor> weights;  ///< by name in the state dict; tied ones have the same memory
-  std::vector<std::string> inputs;            ///< of a further capture, as ExportOptions::inputs are of the first
 };
 
 /// A runtime, and the newest opset that it loads.
@@ -167,10 +166,6 @@ struct ExportOptions {
   Recover recover = Recover::Decided;  ///< which hard-coded sizes become formulas again
   /// Further captures of the same model at other sizes: what differs in them was hard-coded.
   std::vector<ModelSource> also;
-  /// Of a capture that was watched: the sizes that left it for the language around it, as "int of a size at
-  /// model.py:12". They are the last results of the program, and no outputs of the model. Numbers of the program come
-  /// from nowhere else: where no dynamic dimension is in what left, none can be one.
-  std::optional<std::vector<std::string>> left;
   /// Refuses constants that may be sizes of the sample, and sizes that escape to Python, where nothing verifies them.
   /// The default warns.
   bool strict = false;
@@ -246,6 +241,8 @@ struct ExportResult {
   std::vector<std::pair<std::string, double>> seconds;  ///< by stage
   std::vector<Message> messages;                        ///< warnings and notes
   std::string graph_text;                               ///< one line a node
+  std::string capture;                                  ///< of a live model: "trace", "script" or "export"
+  std::string capture_reason;                           ///< of a live model: why it was captured so
 };
 
 /// Exports a model to the file `out`. Throws ExportError, and then leaves no file behind.

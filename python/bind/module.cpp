@@ -14,7 +14,7 @@
 #include <tuple>
 #include <variant>
 
-#include "lithify/lithify.hpp"
+#include "lithify/capture.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -167,15 +167,11 @@ void define_options(nb::module_& m) {
   options.def_rw("progress", &Options::progress, nb::arg().none());
 }
 
-/// Writes to the path, or returns the bytes when there is none.
-std::pair<ExportResult, std::optional<nb::bytes>> export_model(const Model& model,
-                                                               const std::map<std::string, Live>& weights,
-                                                               const std::optional<std::string>& out,
-                                                               const Options& options,
-                                                               std::optional<std::vector<std::string>> left) {
-  const ModelSource source = source_of(model, weights);
-  ExportOptions given = options.core();
-  given.left = std::move(left);
+using Exported = std::pair<ExportResult, std::optional<nb::bytes>>;
+
+/// Calls `to_file(path)`, or where there is no path `to_memory(allocate)`, whose bytes are then returned too.
+template <class ToFile, class ToMemory>
+Exported exported(const std::optional<std::string>& out, ToFile to_file, ToMemory to_memory) {
   std::optional<nb::bytes> bytes;
   const auto allocate = [&bytes](uint64_t size) {
     const nb::gil_scoped_acquire held;
@@ -185,10 +181,117 @@ std::pair<ExportResult, std::optional<nb::bytes>> export_model(const Model& mode
   };
   const auto run = [&] {
     const nb::gil_scoped_release released;
-    return out ? export_file(source, *out, given) : export_bytes(source, allocate, given);
+    return out ? to_file(*out) : to_memory(allocate);
   };
   ExportResult result = run();
   return {std::move(result), std::move(bytes)};
+}
+
+/// Writes to the path, or returns the bytes when there is none.
+Exported export_model(const Model& model, const std::map<std::string, Live>& weights,
+                      const std::optional<std::string>& out, const Options& options) {
+  const ModelSource source = source_of(model, weights);
+  const ExportOptions given = options.core();
+  return exported(
+      out, [&](const std::string& path) { return export_file(source, path, given); },
+      [&](const auto& allocate) { return export_bytes(source, allocate, given); });
+}
+
+// ---- live models ------------------------------------------------------------------------------------------------
+
+/// lithify::Capture as Python makes it.
+struct PythonCapture {
+  nb::bytes file;
+  std::map<std::string, Live> weights;
+  nb::object keep;  ///< what the weights point into
+  std::vector<std::string> inputs, input_names, output_names;
+  Axes dynamic_axes;
+  std::optional<std::vector<std::string>> escaped_sizes;
+  std::vector<std::string> escaped_data;
+  std::vector<Plugin> plugins;
+};
+
+void define_capture(nb::module_& m) {
+  nb::class_<PythonCapture>(m, "Capture", "A captured program; see capture.hpp.")
+      .def(
+          "__init__",
+          [](PythonCapture* self, nb::bytes file, std::map<std::string, Live> weights, nb::object keep,
+             std::vector<std::string> inputs, std::vector<std::string> input_names,
+             std::vector<std::string> output_names, Axes dynamic_axes,
+             std::optional<std::vector<std::string>> escaped_sizes, std::vector<std::string> escaped_data,
+             std::vector<Plugin> plugins) {
+            new (self) PythonCapture{std::move(file),         std::move(weights),       std::move(keep),
+                                     std::move(inputs),       std::move(input_names),   std::move(output_names),
+                                     std::move(dynamic_axes), std::move(escaped_sizes), std::move(escaped_data),
+                                     std::move(plugins)};
+          },
+          nb::kw_only(), "file"_a, "weights"_a, "keep"_a.none(), "inputs"_a, "input_names"_a, "output_names"_a,
+          "dynamic_axes"_a, "escaped_sizes"_a.none(), "escaped_data"_a, "plugins"_a);
+}
+
+/// A live model of Python: an object with `sample_sizes()`, `other_kinds()` and `capture(kind, sizes, vary_contents)`.
+class PythonModel final : public FrontEnd {
+ public:
+  PythonModel(nb::object model, nb::object cannot_capture)
+      : model_(std::move(model)), cannot_capture_(std::move(cannot_capture)) {}
+
+  Sizes sample_sizes() override {
+    const nb::gil_scoped_acquire held;
+    return nb::cast<Sizes>(model_.attr("sample_sizes")());
+  }
+  bool follows_sizes() const override { return true; }
+  std::vector<CaptureKind> other_kinds() const override { return {CaptureKind::Script, CaptureKind::Export}; }
+
+  Capture capture(const CaptureRequest& request) override {
+    constexpr const char* kinds[] = {"trace", "script", "export"};
+    const nb::gil_scoped_acquire held;
+    try {
+      return to_capture(
+          model_.attr("capture")(kinds[static_cast<int>(request.kind)], request.sizes, request.vary_contents));
+    } catch (nb::python_error& e) {
+      if (!e.matches(cannot_capture_)) throw;
+      throw CannotCapture(nb::str(e.value()).c_str());
+    }
+  }
+
+ private:
+  static Capture to_capture(nb::object made) {
+    const auto& from = nb::cast<const PythonCapture&>(made);
+    Capture out;
+    out.model = source_of(Model(from.file), from.weights);
+    out.inputs = from.inputs;
+    out.input_names = from.input_names;
+    out.output_names = from.output_names;
+    out.dynamic_axes = from.dynamic_axes;
+    out.escaped_sizes = from.escaped_sizes;
+    out.escaped_data = from.escaped_data;
+    out.plugins = plugins_of(from.plugins);
+    out.keep = std::shared_ptr<const void>(made.release().ptr(), [](PyObject* object) {
+      const nb::gil_scoped_acquire held;
+      Py_DECREF(object);
+    });
+    return out;
+  }
+
+  nb::object model_, cannot_capture_;
+};
+
+CaptureStrategy strategy_of(const std::string& name) {
+  if (name == "auto") return CaptureStrategy::Auto;
+  if (name == "trace") return CaptureStrategy::Trace;
+  if (name == "script") return CaptureStrategy::Script;
+  if (name == "export") return CaptureStrategy::Export;
+  throw nb::value_error("capture is 'auto', 'trace', 'script' or 'export'");
+}
+
+Exported export_live_model(const nb::object& model, const std::string& strategy, const std::optional<std::string>& out,
+                           const Options& options) {
+  PythonModel live(model, nb::module_::import_("lithify._errors").attr("CannotCapture"));
+  const ExportOptions given = options.core();
+  const CaptureStrategy how = strategy_of(strategy);
+  return exported(
+      out, [&](const std::string& path) { return export_live(live, how, path, given); },
+      [&](const auto& allocate) { return export_live(live, how, allocate, given); });
 }
 
 CheckResult check_model(const Model& model, const std::map<std::string, Live>& weights, const Options& options) {
@@ -252,7 +355,9 @@ void define_results(nb::module_& m) {
       .def_ro("external_file", &ExportResult::external_file)
       .def_ro("seconds", &ExportResult::seconds)
       .def_ro("messages", &ExportResult::messages)
-      .def_ro("graph_text", &ExportResult::graph_text);
+      .def_ro("graph_text", &ExportResult::graph_text)
+      .def_ro("capture", &ExportResult::capture)
+      .def_ro("capture_reason", &ExportResult::capture_reason);
   nb::class_<OperatorStatus>(m, "OperatorStatus", "One operator of a program that was checked.")
       .def_ro("name", &OperatorStatus::name)
       .def_ro("count", &OperatorStatus::count)
@@ -292,9 +397,12 @@ NB_MODULE(_core, m) {
   define_results(m);
   define_custom_call(m);
   define_options(m);
+  define_capture(m);
   const nb::object error = nb::module_::import_("lithify._errors").attr("ExportError");
   nb::register_exception_translator(translate, nb::object(error).release().ptr());
-  m.def("export_model", export_model, "model"_a, "weights"_a, "out"_a.none(), "options"_a, "left"_a.none());
+  m.def("export_model", export_model, "model"_a, "weights"_a, "out"_a.none(), "options"_a);
+  m.def("export_live", export_live_model, "model"_a, "strategy"_a, "out"_a.none(), "options"_a);
+  m.def("other_sizes", other_sizes, "sample"_a);
   m.def("check_model", check_model, "model"_a, "weights"_a, "options"_a);
   m.def("inspect_model", inspect_model, "model"_a);
   m.def("supported_operators", supported_operators);

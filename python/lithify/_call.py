@@ -1,35 +1,23 @@
-"""One call of export: the model and its sample arguments, what they are called in the file, and the ways to capture them."""
+"""One call of export: the model and its sample arguments, what they are called in the file, and how they are captured."""
 
 from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 
-from lithify import _capture, _dims, _samples
+from lithify import _capture, _core, _dims, _samples
 from lithify._capture import Capture
-from lithify._errors import ExportError
+from lithify._custom import Translations
+from lithify._errors import CannotCapture, ExportError
 from lithify._functions import Functions
 from lithify._signature import Arguments, bind, split_kwargs
 
 How = Literal["auto", "trace", "script", "export"]
 Axes = dict[str, dict[int, str]]  # by name of an input or output
-
-# What another capture may have an answer to: numbers that were hard-coded, and captures that differ.
-ABOUT_SIZES = {"LTH061", "LTH063", "LTH064", "LTH065"}
-
-
-@dataclass
-class Attempt:
-    """Captures that the core may make a model of: one, and others at other sizes."""
-
-    captures: list[Capture]
-    why: str
-    proven: bool = False  # refuse all numbers that were hard-coded, or may have been
 
 
 class Call:
@@ -43,12 +31,13 @@ class Call:
         training: str,
         input_names: Sequence[str] | None,
         output_names: Sequence[str] | None,
-        functions: Functions,
+        dynamic_axes: Any,
+        dynamic_shapes: Any,
+        translations: Translations,
     ) -> None:
-        self.functions = functions
+        self.translations = translations
+        self.functions = Functions(translations.functions, translations.add)
         self.notes: list[str] = []
-        self.error: ExportError | None = None  # of the first attempt, where it has one to tell
-        self.reasons: list[str] = []  # why other attempts did not do
         self.constants: dict[str, tuple[Any, str]] = {}  # arguments that are no inputs, and why
         self.model = model = getattr(model, "_orig_mod", model)  # of torch.compile
         owner = model if isinstance(model, torch.nn.Module) else getattr(model, "__self__", None)
@@ -56,95 +45,69 @@ class Call:
         self.scripted = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
         self.exported = isinstance(model, torch.export.ExportedProgram)
         if not callable(model):
-            raise ExportError(f"a {type(model).__name__} is no model: an nn.Module, a ScriptModule or a function is wanted")
+            raise ExportError(f"a {type(model).__name__} is not a model: pass an nn.Module, a ScriptModule or a function")
         self.training = self._mode(training)
         self._output_names = list(output_names or [])
         if self.exported:  # it has its own sample
             self.arguments: Arguments = bind(lambda: None, (), {})
             self.input_names = list(input_names or [])
+            self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
             return
         forward = model.forward if isinstance(model, torch.nn.Module) else model
         self.arguments = bind(forward, *split_kwargs(args, kwargs))
         self.input_names = _renamed(list(input_names or []), self.arguments.names, "input")
+        self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
         self._whole = self.arguments, list(self.input_names)
 
-    def attempts(self, how: How, axes: Axes) -> Iterator[Attempt]:
-        """The ways to capture the model, the fastest first; the next one when all that is wrong with the last is sizes."""
+    def _dynamic(self, dynamic_axes: Any, dynamic_shapes: Any) -> Axes:
+        if dynamic_shapes:
+            return _dims.from_shapes(dynamic_shapes, self.arguments, self.input_names)
+        return _dims.from_axes(dynamic_axes or {})
+
+    @property
+    def strategy(self) -> How | None:
+        """The only way to capture a model that has its program already."""
+        return "script" if self.scripted else "export" if self.exported else None
+
+    # The core asks for captures: see capture.hpp.
+
+    def sample_sizes(self) -> list[tuple[str, int]]:
+        if self.scripted or self.exported:
+            return []
+        return list(_samples.sizes(self.arguments.tensors, self._axes_of_inputs()).items())
+
+    def capture(self, kind: How, sizes: Sequence[tuple[str, int]], vary_contents: bool) -> _core.Capture:
+        captured = self._capture(kind, dict(sizes))
+        return _core.Capture(
+            file=captured.file,
+            weights=captured.weights,
+            keep=captured.keep,
+            inputs=self._specifications(captured),
+            input_names=self.input_names,
+            output_names=self._names_of_outputs(captured),
+            dynamic_axes=self._known_axes(captured),
+            escaped_sizes=captured.sizes,
+            escaped_data=captured.data,
+            plugins=self.translations.plugins,
+        )
+
+    def _capture(self, kind: How, sizes: Mapping[str, int]) -> Capture:
+        if self.exported:
+            return _capture.exported(self.model)
         if self.scripted:
-            yield Attempt([self._captured(lambda: _capture.script(self.model))], f"the model is a {type(self.model).__name__}")
-        elif self.exported:
-            yield Attempt([_capture.exported(self.model)], "the model is an ExportedProgram")
-        elif how == "script":
-            yield Attempt([self._script()], "asked for")
-        elif how == "export":
-            yield Attempt([self._export(axes)], "asked for")
-        elif how == "trace":
-            traced = self._trace_sample()
-            self.notes += [f"the trace has one outcome of {what}" for what in traced.data]
-            yield Attempt([traced], "asked for")
-        else:
-            yield from self._automatic(axes)
+            return self._captured(lambda: _capture.script(self.model))
+        if kind == "script":
+            return self._script()
+        if kind == "export":
+            return self._export()
+        return self._trace_at(sizes) if sizes else self._trace_sample()
 
-    def _automatic(self, axes: Axes) -> Iterator[Attempt]:
-        """A trace, where one shows all; two at different sizes, where they agree; else what has the branches as well."""
-        traced = self._trace_sample()
-        if traced.data:
-            yield from self._instead_of_trace(f"a trace has one outcome of {traced.data[0]}", axes)
-            return
-        named = self._axes_of_inputs(axes)
-        sizes = _samples.sizes(self.arguments.tensors, named)
-        if not sizes:
-            yield Attempt([traced], "a trace of one run: no size is dynamic")
-            return
-        yield Attempt([traced], "a trace of one run shows all that it does", proven=True)
-        other = self._trace_at_other_sizes(sizes, named)
-        if other is None:
-            self.notes.append("the model runs at no other size that was tried: only the sample shows what it does")
-            yield Attempt([traced], "a trace of one run")
-        else:
-            at, captured = other
-            yield Attempt([traced, captured], f"traces of two runs, at the sample's sizes and at {at}")
-        yield from self._instead_of_trace("traces at different sizes do not show what it does at others", axes)
-
-    def _trace_at_other_sizes(self, sizes: _samples.Sizes, named: _samples.Axes) -> tuple[str, Capture] | None:
-        for at in _samples.other_sizes(sizes):
-            try:
-                tensors = _samples.resized(self.arguments.tensors, named, at)
-                captured = self._trace(dataclasses.replace(self.arguments, tensors=tensors))
-            except (Exception, _capture.UsedByPython):  # whatever the model raises at sizes that it cannot have
-                continue
-            return ", ".join(f"{name}={size}" for name, size in at.items()), captured
-        return None
-
-    def _instead_of_trace(self, why: str, axes: Axes) -> Iterator[Attempt]:
-        """What a run on one sample does not show, TorchScript has as it is, and torch.export proves or refuses."""
-        self.reasons.append(why)
-        for capture in (self._script, lambda: self._export(axes)):
-            try:
-                captured = capture()
-            except ExportError as error:
-                self.reasons.append(str(error))
-                continue
-            yield Attempt([captured], why)
-
-    def refused(self, attempt: Attempt, error: ExportError) -> None:
-        """Notes that the core refused it. Raises the error if no other attempt can help."""
-        wrong = [m for m in error.messages if m.severity == "error"]
-        if self.error is not None:
-            self.reasons.append(f"captured by {attempt.captures[0].kind}: {wrong[0].text if wrong else error}")
-        elif not wrong or any(m.code not in ABOUT_SIZES for m in wrong):
-            raise error
-        elif not attempt.proven:  # else it was only not shown
-            self.error = error
-
-    def failed(self) -> ExportError:
-        """All that was tried, when nothing of it can be exported: first what is wrong with the model as it was traced."""
-        if self.error is not None and not self.reasons:
-            return self.error
-        lines = [str(self.error)] if self.error is not None else []
-        error = ExportError("\n  ".join([*lines, *self.reasons, 'capture="trace" takes the branches that the sample takes']))
-        error.messages = self.error.messages if self.error is not None else []
-        return error
+    def _trace_at(self, sizes: Mapping[str, int]) -> Capture:
+        try:
+            tensors = _samples.resized(self.arguments.tensors, self._axes_of_inputs(), sizes)
+            return self._trace(dataclasses.replace(self.arguments, tensors=tensors))
+        except (Exception, _capture.UsedByPython) as error:  # whatever the model raises at sizes that it cannot have
+            raise CannotCapture(str(error)) from None
 
     def _captured(self, capture: Callable[[], Capture]) -> Capture:
         with _capture.undisturbed(self.root, self.training):
@@ -166,10 +129,10 @@ class Call:
         self.arguments = self.arguments.without(index)
         del self.input_names[index]
 
-    def _export(self, axes: Axes) -> Capture:
+    def _export(self) -> Capture:
         for index in reversed([i for i, number in enumerate(self.arguments.numbers) if number is not None]):
             self._keep_number(index, "torch.export takes numbers as they are")
-        return self._captured(lambda: _capture.export(self.root, self.model, self.arguments, self._axes_of_inputs(axes)))
+        return self._captured(lambda: _capture.export(self.root, self.model, self.arguments, self._axes_of_inputs()))
 
     def _script(self) -> Capture:
         self.arguments, self.input_names, self.constants = self._whole[0], list(self._whole[1]), {}
@@ -180,27 +143,23 @@ class Call:
                 try:
                     return _capture.script(torch.jit.script(self.model))
                 except Exception as error:
-                    raise ExportError(f"torch.jit.script cannot capture the model: {_capture.first_line(error)}") from error
+                    raise CannotCapture(f"torch.jit.script cannot capture the model: {_capture.first_line(error)}") from error
 
         return self._captured(scripted)
 
-    def _axes_of_inputs(self, axes: Axes) -> list[dict[int, str]]:
+    def _axes_of_inputs(self) -> list[dict[int, str]]:
         names = zip(self.input_names, self.arguments.names, strict=True)
-        return [axes.get(n) or axes.get(a) or {} for n, a in names]
+        return [self.axes.get(n) or self.axes.get(a) or {} for n, a in names]
 
-    def dynamic(self, dynamic_axes: Any, dynamic_shapes: Any) -> dict[str, dict[int, str]]:
-        if dynamic_shapes:
-            return _dims.from_shapes(dynamic_shapes, self.arguments, self.input_names)
-        return _dims.from_axes(dynamic_axes or {})
+    def _known_axes(self, captured: Capture) -> Axes:
+        """Names that are neither an input nor an output are ignored, as in torch.onnx.export."""
+        known = {*self.input_names, *self.arguments.names, *self._names_of_outputs(captured)}
+        for name in [n for n in self.axes if n not in known] if captured.outputs is not None else []:
+            warnings.warn(f"dynamic_axes names '{name}', which is neither an input nor an output", stacklevel=4)
+            del self.axes[name]
+        return self.axes
 
-    def drop_unknown(self, axes: dict[str, dict[int, str]], captured: Capture) -> None:
-        """Names that are no input or output are ignored, as in torch.onnx.export."""
-        known = {*self.input_names, *self.arguments.names, *self.output_names(captured)}
-        for name in [n for n in axes if n not in known] if captured.outputs is not None else []:
-            warnings.warn(f"dynamic_axes names '{name}', which is neither an input nor an output", stacklevel=3)
-            del axes[name]
-
-    def specifications(self, captured: Capture) -> list[str]:
+    def _specifications(self, captured: Capture) -> list[str]:
         """Types and sizes of the inputs, for a program that has no sample of its own."""
         if captured.kind != "script":
             return []
@@ -209,7 +168,7 @@ class Call:
             for name, t in zip(self.arguments.names, self.arguments.tensors, strict=True)
         ]
 
-    def output_names(self, captured: Capture) -> list[str]:
+    def _names_of_outputs(self, captured: Capture) -> list[str]:
         if captured.outputs is None:
             return self._output_names
         return _renamed(self._output_names, captured.outputs, "output")

@@ -23,7 +23,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from lithify._errors import ExportError
+from lithify._errors import CannotCapture
 from lithify._functions import Functions
 from lithify._signature import Arguments
 from lithify._structure import Leaves, flatten, tensor_of, unique
@@ -39,8 +39,8 @@ class Capture:
     file: bytes
     weights: dict[str, Live]
     outputs: list[str] | None = None  # names of the outputs, where the capture knows them
-    data: list[str] = field(default_factory=list)  # where contents of inputs left the trace: it has one outcome of what follows
-    sizes: list[str] | None = None  # where sizes did, if that was watched; the sizes are the last results of the program
+    data: list[str] = field(default_factory=list)  # where contents of inputs escape: the trace has one outcome of what follows
+    sizes: list[str] | None = None  # where sizes do, if that was watched; these sizes are the last results of the program
     keep: list[torch.Tensor] = field(default_factory=list)
 
 
@@ -59,12 +59,12 @@ def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments
                 _module_class=_Recorded,
                 _compilation_unit=torch._C.CompilationUnit(),
             )
-        except ExportError:
+        except CannotCapture:
             raise
         except Exception as error:
             raise _explained(error, root, arguments) from error
     if not outputs:
-        raise ExportError("the model returns no tensor")
+        raise CannotCapture("the model returns no tensor")
     weights, keep = live_weights(root) if root is not None else ({}, [])
     return Capture("trace", _saved(recorded._c, recorded.tensors, weights), weights, outputs, watch.data, watch.sizes, keep)
 
@@ -80,9 +80,9 @@ def export(root: nn.Module | None, call: Callable[..., Any], arguments: Argument
         try:
             program = torch.export.export(adapter, tuple(sample), dynamic_shapes=shapes, strict=False)
         except Exception as error:
-            raise ExportError(f"torch.export cannot capture the model: {first_line(error)}") from error
+            raise CannotCapture(f"torch.export cannot capture the model: {first_line(error)}") from error
         if not _gives_the_same(program.module(), adapter, sample):
-            raise ExportError("what torch.export captured gives other results on the sample than the model by itself")
+            raise CannotCapture("what torch.export captured gives other results on the sample than the model by itself")
     captured = exported(program)
     captured.outputs = list(outputs)
     return captured
@@ -394,7 +394,7 @@ def _saved(module: Any, tensors: Sequence[Owned], weights: dict[str, Live]) -> b
             owner.setattr(name, _empty(tensor))
         return module.save_to_buffer()
     except RuntimeError as error:
-        raise ExportError(f"TorchScript cannot save what was captured: {first_line(error)}") from error
+        raise CannotCapture(f"TorchScript cannot save what was captured: {first_line(error)}") from error
     finally:
         for owner, name, tensor in replaced:
             owner.setattr(name, tensor)
@@ -405,7 +405,7 @@ def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
-def _explained(error: Exception, root: nn.Module | None, arguments: Arguments) -> ExportError:
+def _explained(error: Exception, root: nn.Module | None, arguments: Arguments) -> CannotCapture:
     """Says which layer refused the sample, what it is, and what it was given."""
     given = ", ".join(
         f"{n}: {str(t.dtype).removeprefix('torch.')}{list(t.shape)}"
@@ -424,4 +424,4 @@ def _explained(error: Exception, root: nn.Module | None, arguments: Arguments) -
     if layer is not None:
         shown = str(layer) if len(str(layer)) < 200 and "\n" not in str(layer) else type(layer).__name__
         text += f"\n  the layer that refused it: '{names[id(layer)]}', {shown}"
-    return ExportError(text + (f"\n  called at {line}" if line else ""))
+    return CannotCapture(text + (f"\n  called at {line}" if line else ""))

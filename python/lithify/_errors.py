@@ -15,3 +15,7 @@ class ExportError(RuntimeError):
     def __init__(self, messages: Sequence[Message] | str) -> None:
         super().__init__(messages if isinstance(messages, str) else "\n".join(str(m) for m in messages))
         self.messages: list[Message] = [] if isinstance(messages, str) else list(messages)
+
+
+class CannotCapture(ExportError):
+    """The program of a model cannot be captured in one way; there may be others."""

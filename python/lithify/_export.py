@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, Any, Literal
 
 from lithify import _core
 from lithify._errors import ExportError
 from lithify._files import Recover, State, declarations, opset_of, options
-
-if TYPE_CHECKING:
-    from lithify._call import Attempt, Call
 
 
 @dataclass
@@ -128,45 +124,28 @@ def export(
 
     from lithify._call import Call
     from lithify._custom import Translations
-    from lithify._functions import Functions
 
     translations = Translations(custom_translation_table or {})
-    watch = _Watch()
-    functions = Functions(translations.functions, translations.add)
-    call = Call(model, args, kwargs, _enum(training), input_names, output_names, functions)
-    axes = call.dynamic(dynamic_axes, dynamic_shapes)
-
-    def convert(attempt: Attempt) -> tuple[_core.ExportResult, bytes | None]:
-        main, *also = attempt.captures
-        call.drop_unknown(axes, main)
-        chosen = options(
-            opset=opset_of(opset_version),
-            inputs=call.specifications(main),
-            dynamic_axes=axes,
-            input_names=call.input_names,
-            output_names=call.output_names(main),
-            custom_ops=declarations(custom_ops),
-            allow_custom=allow_custom,
-            external_data=_external(external_data, path is not None),
-            progress=progress,
-            state=state,
-            also=[(other.file, other.weights) for other in also],
-            recover="never" if attempt.proven else recover,
-            strict=attempt.proven or strict,
-            unroll=unroll,
-            self_check=self_check,
-            plugins=translations.plugins,
-            custom_opsets=dict(custom_opsets or {}),
-        )
-        return _core.export_model(main.file, main.weights, path, chosen, main.sizes)
-
+    call = Call(model, args, kwargs, _enum(training), input_names, output_names, dynamic_axes, dynamic_shapes, translations)
+    chosen = options(
+        opset=opset_of(opset_version),
+        custom_ops=declarations(custom_ops),
+        allow_custom=allow_custom,
+        external_data=_external(external_data, path is not None),
+        progress=progress,
+        state=state,
+        recover=recover,
+        strict=strict,
+        unroll=unroll,
+        self_check=self_check,
+        custom_opsets=dict(custom_opsets or {}),
+    )
     try:
-        attempt, (done, contents) = _first_that_works(call, capture, axes, convert)
+        done, contents = _core.export_live(call, call.strategy or capture, path, chosen)
     except ExportError:
         if translations.error is not None:
             raise translations.error from None
         raise
-    watch.lap("capture", less=sum(s for _, s in done.seconds))
     if contents is not None and f is not None:
         f.write(contents)  # type: ignore[union-attr]
         contents = None
@@ -182,12 +161,12 @@ def export(
         file_bytes=done.file_bytes,
         external_file=Path(done.external_file) if done.external_file else None,
         dimensions=done.dimensions,
-        capture=attempt.captures[0].kind,
-        why=attempt.why,
+        capture=done.capture,
+        why=f"the model is a {type(call.model).__name__}" if call.strategy else done.capture_reason,
         messages=done.messages,
         notes=call.notes + [f"'{n}' is {value} in the file, and no input: {why}" for n, (value, why) in call.constants.items()],
         constants={name: value for name, (value, _) in call.constants.items()},
-        seconds=watch.laps | dict(done.seconds),
+        seconds=dict(done.seconds),
         graph=done.graph_text,
     )
     if verify:
@@ -199,30 +178,6 @@ def export(
     if report:
         (Path(artifacts_dir) / "lithify_export_report.txt").write_text(f"{result}\n\n{result.graph}")
     return result
-
-
-class _Watch:
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, stage: str, less: float = 0) -> None:
-        now = time.perf_counter()
-        self.laps[stage], self._last = now - self._last - less, now
-
-
-Converted = tuple[_core.ExportResult, "bytes | None"]
-
-
-def _first_that_works(
-    call: Call, how: Any, axes: dict[str, dict[int, str]], convert: Callable[[Attempt], Converted]
-) -> tuple[Attempt, Converted]:
-    for attempt in call.attempts(how, axes):
-        try:
-            return attempt, convert(attempt)
-        except ExportError as error:
-            call.refused(attempt, error)
-    raise call.failed()
 
 
 def _external(value: bool | str, to_path: bool) -> str:

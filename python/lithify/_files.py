@@ -40,7 +40,7 @@ def convert(
     """Writes a file of torch.jit.save or torch.export.save as ONNX. `inputs` has types and sizes that the file lacks:
     "x:float32[batch,3,224,224]". docs/python.md describes all arguments."""
     chosen = _chosen(locals())
-    result, _ = _core.export_model(os.fspath(model), {}, os.fspath(out), chosen, None)
+    result, _ = _core.export_model(os.fspath(model), {}, os.fspath(out), chosen)
     return result
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lithify import _core
 from lithify._errors import ExportError
 from lithify._export import Result
 
@@ -208,14 +209,12 @@ _VALUES = {"random values": _random, "zeros": lambda t: t * 0, "values 100 times
 
 def _sizes(sample: dict[str, int]) -> Iterator[dict[str, int]]:
     """Each dimension at 1, 2, an odd size and a large one, the others as in the sample; and all of them at others."""
-    from lithify import _samples
-
     for name, size in sample.items():
         for other in dict.fromkeys((1, 2, size + 1 + size % 2, 3 * size + 2)):
             if other != size:
                 yield {name: other}
     if len(sample) > 1:
-        yield next(_samples.other_sizes(sample))
+        yield dict(_core.other_sizes(list(sample.items()))[0])
 
 
 def _reference(model: Any) -> Any:

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/options.hpp"
-#include "driver/discover.hpp"
 #include "driver/inputs.hpp"
-#include "driver/recover.hpp"
+#include "driver/live.hpp"
+#include "driver/other_sizes.hpp"
 #include "driver/source.hpp"
 #include "lithify/lithify.hpp"
 #include "onnx/text.hpp"
@@ -35,17 +35,19 @@ std::vector<Message> to_messages(const std::vector<Diagnostic>& all, Interface i
 /// Runs `f`, and turns every failure into an ExportError.
 template <class F>
 auto guarded(Interface interface, F f) -> decltype(f()) {
-  auto failed = [&](const Error& e) { return ExportError(to_messages(e.diagnostics(), interface)); };
+  auto as_export_error = [&](const Error& e) { return ExportError(to_messages(e.diagnostics(), interface)); };
   try {
     return f();
   } catch (const Error& e) {
-    throw failed(e);
+    throw as_export_error(e);
   } catch (const std::bad_alloc&) {
-    throw failed(Error(Code::LimitExceeded, "there is not enough memory"));
+    throw as_export_error(Error(Code::LimitExceeded, "there is not enough memory"));
   } catch (const ExportError&) {
     throw;
+  } catch (const driver::FrontEndFailed& failed) {
+    std::rethrow_exception(failed.exception);
   } catch (const std::exception& e) {
-    throw failed(Error(Code::Internal, e.what()));
+    throw as_export_error(Error(Code::Internal, e.what()));
   }
 }
 
@@ -55,6 +57,12 @@ class Stopwatch {
     auto now = std::chrono::steady_clock::now();
     laps.emplace_back(std::move(stage), std::chrono::duration<double>(now - last_).count());
     last_ = now;
+  }
+  /// Two stages in one, of which the first took some seconds in all.
+  void lap(std::string first, std::string second, double of_first) {
+    lap(std::move(second));
+    laps.back().second -= of_first;
+    laps.insert(laps.end() - 1, {std::move(first), of_first});
   }
   std::vector<std::pair<std::string, double>> laps;
 
@@ -134,29 +142,6 @@ std::string DimensionClaim::str() const {
 
 namespace {
 
-/// A model and its other traces, open for as long as they are used.
-struct Opened {
-  std::vector<read::Opened> files;
-  driver::Traces traces;
-
-  Opened(const ModelSource& model, const ExportOptions& options) {
-    files.push_back(driver::open_source(model));
-    for (const ModelSource& other : options.also) files.push_back(driver::open_source(other));
-    for (const read::Opened& file : files) traces.push_back(file.program.get());
-  }
-};
-
-/// The model with all options settled.
-driver::PreparedModel prepared(const Opened& opened, ExportOptions options) {
-  if (options.discover) options.dynamic_axes = driver::discover(opened.traces, options);
-  return driver::PreparedModel(*opened.traces[0], options);
-}
-
-std::shared_ptr<driver::Evaluated> evaluated_model(const Opened& opened, const ExportOptions& options) {
-  const driver::PreparedModel model = prepared(opened, options);
-  return driver::recover(model, opened.traces).outcome;
-}
-
 /// What is claimed of the dynamic dimensions.
 std::vector<DimensionClaim> claims_of(const driver::Evaluated& e) {
   auto count = [](const std::map<std::string, int>& counts, const std::string& name) {
@@ -171,44 +156,62 @@ std::vector<DimensionClaim> claims_of(const driver::Evaluated& e) {
   return out;
 }
 
-/// `out` is what write_model takes: a path, or how to get memory.
+/// Writes what was converted, and describes it. `out` is what write_model takes: a path, or how to get memory.
+template <class Out>
+ExportResult write_to(const Out& out, const driver::Converted& converted, const ExportOptions& options,
+                      Stopwatch& watch) {
+  driver::Evaluated& evaluated = *converted.evaluated;
+  ExportResult result;
+  result.dimensions = claims_of(evaluated);
+  for (const DimensionClaim& d : result.dimensions)
+    evaluated.model.metadata.emplace_back("lithify.dimension." + d.name, d.str());
+  watch.lap("claims");
+  write::WriteOptions write_options;
+  write_options.external = static_cast<write::WriteOptions::External>(options.external_data);
+  write_options.progress = options.progress;
+  const write::WriteResult written = write::write_model(evaluated.model, out, write_options);
+  watch.lap("write");
+
+  const onnx::Graph& graph = *evaluated.model.graph;
+  for (const onnx::Value* v : graph.inputs) result.inputs.push_back(info_of(*v));
+  for (const onnx::Value* v : graph.outputs) result.outputs.push_back(info_of(*v));
+  std::map<std::string, int> counts;
+  for (const onnx::Node* n : graph.all_nodes()) ++counts[n->op_type];
+  result.nodes = by_count(counts);
+  result.opset = options.opset;
+  result.weights = graph.initializers().size();
+  result.weight_bytes = written.weight_bytes;
+  result.file_bytes = written.bytes;
+  result.external_file = written.external_file;
+  result.seconds = watch.laps;
+  result.messages = to_messages(evaluated.diagnostics, options.interface);
+  result.graph_text = onnx::print(graph, [&](const onnx::Node& n) {
+    const Place place = converted.opened->program().locate(eval::pos_of(n));
+    return place.known() ? fmt::format("{}:{}", place.file, place.line) : "";
+  });
+  return result;
+}
+
 template <class Out>
 ExportResult export_to(const ModelSource& model, const Out& out, const ExportOptions& options) {
   return guarded(options.interface, [&] {
     Stopwatch watch;
-    const Opened opened(model, options);
-    watch.lap("read");
-    std::shared_ptr<driver::Evaluated> evaluated = evaluated_model(opened, options);
-    if (evaluated->failed()) throw Error(evaluated->diagnostics);
+    const driver::Converted converted = driver::convert(driver::sources_of(model, options), options);
     watch.lap("convert");
-    ExportResult result;
-    result.dimensions = claims_of(*evaluated);
-    for (const DimensionClaim& d : result.dimensions)
-      evaluated->model.metadata.emplace_back("lithify.dimension." + d.name, d.str());
-    watch.lap("prove");
-    write::WriteOptions write_options;
-    write_options.external = static_cast<write::WriteOptions::External>(options.external_data);
-    write_options.progress = options.progress;
-    write::WriteResult written = write::write_model(evaluated->model, out, write_options);
-    watch.lap("write");
+    return write_to(out, converted, options, watch);
+  });
+}
 
-    const onnx::Graph& graph = *evaluated->model.graph;
-    for (const onnx::Value* v : graph.inputs) result.inputs.push_back(info_of(*v));
-    for (const onnx::Value* v : graph.outputs) result.outputs.push_back(info_of(*v));
-    std::map<std::string, int> counts;
-    for (const onnx::Node* n : graph.all_nodes()) ++counts[n->op_type];
-    result.nodes = by_count(counts);
-    result.opset = options.opset;
-    result.weights = graph.initializers().size();
-    result.weight_bytes = written.weight_bytes;
-    result.file_bytes = written.bytes;
-    result.external_file = written.external_file;
-    result.seconds = watch.laps;
-    result.messages = to_messages(evaluated->diagnostics, options.interface);
-    result.graph_text = onnx::print(graph, [&](const onnx::Node& n) {
-      const Place place = opened.traces[0]->locate(eval::pos_of(n));
-      return place.known() ? fmt::format("{}:{}", place.file, place.line) : "";
-    });
+template <class Out>
+ExportResult export_live_to(FrontEnd& model, CaptureStrategy strategy, const Out& out, const ExportOptions& options) {
+  constexpr const char* names[] = {"trace", "script", "export"};
+  return guarded(options.interface, [&] {
+    Stopwatch watch;
+    const driver::LiveConverted live = driver::convert_live(model, strategy, options);
+    watch.lap("capture", "convert", live.seconds);
+    ExportResult result = write_to(out, live.converted, options, watch);
+    result.capture = names[static_cast<int>(live.kind)];
+    result.capture_reason = live.reason;
     return result;
   });
 }
@@ -229,13 +232,23 @@ ExportResult export_bytes(const ModelSource& model, const std::function<std::byt
   return export_to(model, allocate, options);
 }
 
+ExportResult export_live(FrontEnd& model, CaptureStrategy strategy, const std::string& out,
+                         const ExportOptions& options) {
+  return export_live_to(model, strategy, std::filesystem::path(out), options);
+}
+
+ExportResult export_live(FrontEnd& model, CaptureStrategy strategy,
+                         const std::function<std::byte*(uint64_t size)>& allocate, const ExportOptions& options) {
+  return export_live_to(model, strategy, allocate, options);
+}
+
+std::vector<Sizes> other_sizes(const Sizes& sample) { return driver::aligned_sizes(sample); }
+
 DiscoverResult discover_file(const ModelSource& model, const ExportOptions& options) {
   return guarded(options.interface, [&] {
     ExportOptions all = options;
     all.discover = true;
-    const Opened opened(model, all);
-    std::shared_ptr<driver::Evaluated> evaluated = evaluated_model(opened, all);
-    if (evaluated->failed()) throw Error(evaluated->diagnostics);
+    const auto evaluated = driver::convert(driver::sources_of(model, all), all).evaluated;
     DiscoverResult result;
     for (const onnx::Value* v : evaluated->model.graph->inputs) result.inputs.push_back(info_of(*v));
     result.dimensions = claims_of(*evaluated);
@@ -297,13 +310,14 @@ bool only_opset(const std::vector<Diagnostic>& diagnostics) {
 }  // namespace
 
 CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
-  const Opened opened = guarded(options.interface, [&] { return Opened(model, options); });
+  const driver::Opened opened =
+      guarded(options.interface, [&] { return driver::Opened(driver::sources_of(model, options)); });
   CheckResult result;
   result.opset = options.opset;
   try {
     guarded(options.interface, [&] {
-      const driver::PreparedModel model = prepared(opened, options);
-      const driver::Recovered asked = driver::recover(model, opened.traces);
+      const driver::PreparedModel prepared(opened.program(), driver::settled(opened, options));
+      const driver::Recovered asked = driver::recover(prepared, opened.traces());
       const std::shared_ptr<driver::Evaluated>& evaluated = asked.outcome;
       for (auto& [name, use] : evaluated->operators) {
         result.operators.push_back(status_of(name, use.count));
@@ -311,10 +325,10 @@ CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
       }
       result.messages = to_messages(evaluated->diagnostics, options.interface);
       result.exportable = !evaluated->failed();
-      if (only_opset(evaluated->diagnostics)) try_opsets(model, opened.traces, asked, result);
+      if (only_opset(evaluated->diagnostics)) try_opsets(prepared, opened.traces(), asked, result);
     });
   } catch (const ExportError& e) {
-    for (auto& [name, count] : count_operators(*opened.traces[0])) result.operators.push_back(status_of(name, count));
+    for (auto& [name, count] : count_operators(opened.program())) result.operators.push_back(status_of(name, count));
     result.messages = e.messages;
   }
   return result;

@@ -9,7 +9,7 @@ namespace {
 
 bool exportable(const Traces& traces, const ExportOptions& options) {
   try {
-    const PreparedModel model(*traces[0], options);
+    const PreparedModel model(*traces[0].program, options);
     return !recover(model, traces).outcome->failed();
   } catch (const Error&) {
     return false;
@@ -20,7 +20,7 @@ bool exportable(const Traces& traces, const ExportOptions& options) {
 
 std::map<std::string, std::map<int64_t, std::string>> discover(const Traces& traces, ExportOptions options) {
   std::vector<std::pair<std::string, int64_t>> found;  // dimensions and their sizes in the sample
-  for (const TensorInput& in : find_inputs(*traces[0], options)) {
+  for (const TensorInput& in : find_inputs(*traces[0].program, options)) {
     for (size_t i = 0; in.sizes && i < in.sizes->size(); ++i) {
       const InputSpec::Size& size = (*in.sizes)[i];
       if (!size.name.empty() || !size.value) continue;

@@ -101,8 +101,8 @@ struct PreparedModel::StateInputs {
   bool outputs = false;
 };
 
-PreparedModel::PreparedModel(const program::Program& program, const ExportOptions& options)
-    : program_(program), options_(options), rules_(options_, program) {
+PreparedModel::PreparedModel(const program::Program& program, const ExportOptions& options, Escapes escapes)
+    : program_(program), options_(options), escapes_(std::move(escapes)), rules_(options_, program) {
   if (options_.opset < lowest_opset || options_.opset > highest_opset)
     throw Error(Code::BadOpset, fmt::format("opset {} cannot be written", options_.opset),
                 fmt::format("opsets {} to {} can", lowest_opset, highest_opset));
@@ -145,7 +145,7 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
     // What is left to do still reports sizes that have to be assumed.
     const sym::Observed observed(*sym_, &recorder);
     Outputs outputs = collect_outputs(builder, result.value);
-    if (options_.left) out->escaped = take_escaped(*options_.left, outputs);
+    if (escapes_) out->escaped = take_escaped(*escapes_, outputs);
     if (outputs.empty()) throw Error(Code::UnsupportedType, "the model returns no tensor");
     name_outputs(options_, *out->model.graph, outputs);
     for (const eval::Change& change : out->changes)

@@ -40,6 +40,9 @@ class Evaluated final : public provenance::Outcome {
   std::vector<sym::Expr> sizes() const override;
 };
 
+/// Where sizes escape from a program that was watched as it was captured: see Capture::escaped_sizes.
+using Escapes = std::optional<std::vector<std::string>>;
+
 /// How a program is evaluated.
 struct Variant {
   provenance::Formulas formulas = {};
@@ -52,7 +55,7 @@ struct Variant {
 class PreparedModel {
  public:
   /// Throws BadOption, UnknownInput, and what program::verify throws.
-  PreparedModel(const program::Program& program, const ExportOptions& options);
+  PreparedModel(const program::Program& program, const ExportOptions& options, Escapes escapes = {});
   PreparedModel(const PreparedModel&) = delete;  // its rules refer to it
   PreparedModel& operator=(const PreparedModel&) = delete;
 
@@ -62,6 +65,7 @@ class PreparedModel {
   const program::Program& program() const { return program_; }
   const ExportOptions& options() const { return options_; }
   const std::vector<TensorInput>& inputs() const { return inputs_; }
+  bool watched() const { return escapes_.has_value(); }
   sym::Context& sym() const { return *sym_; }
 
  private:
@@ -70,6 +74,7 @@ class PreparedModel {
 
   const program::Program& program_;
   ExportOptions options_;
+  Escapes escapes_;
   std::shared_ptr<sym::Context> sym_ = std::make_shared<sym::Context>();
   Rules rules_;
   std::vector<Diagnostic> warnings_;

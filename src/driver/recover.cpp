@@ -16,11 +16,10 @@ using provenance::Search;
 using provenance::Solution;
 
 /// Adds the sizes that the declared dimensions have in another trace: the names are those of the first.
-void add_sizes(const PreparedModel& model, const program::Program& trace, size_t k,
-               std::vector<Dimension>& dimensions) {
+void add_sizes(const PreparedModel& model, const Trace& trace, size_t k, std::vector<Dimension>& dimensions) {
   ExportOptions described;
-  described.inputs = model.options().also[k - 1].inputs;
-  const std::vector<TensorInput> other = find_inputs(trace, described);
+  described.inputs = trace.inputs;
+  const std::vector<TensorInput> other = find_inputs(*trace.program, described);
   for (size_t n = 0; n < model.inputs().size() && n < other.size(); ++n) {
     const auto &names = model.inputs()[n].sizes, &sizes = other[n].sizes;
     if (!names || !sizes || names->size() != sizes->size()) continue;
@@ -40,8 +39,14 @@ std::vector<Dimension> dimensions_of(const PreparedModel& model, const Evaluated
   std::vector<Dimension> out;
   for (auto& [name, symbol] : first.dimensions)
     if (const auto sample = model.sym().info(symbol).sample) out.push_back({symbol, {*sample}});
-  for (size_t k = 1; k < traces.size(); ++k) add_sizes(model, *traces[k], k, out);
+  for (size_t k = 1; k < traces.size(); ++k) add_sizes(model, traces[k], k, out);
   return out;
+}
+
+std::map<provenance::Literal, std::vector<int64_t>> differing_numbers(const Traces& traces) {
+  std::vector<const program::Program*> programs;
+  for (const Trace& trace : traces) programs.push_back(trace.program);
+  return provenance::differing_numbers(programs);
 }
 
 /// Whether the program could be exported if sizes agreed.
@@ -65,7 +70,6 @@ std::shared_ptr<Evaluated> attempt(const PreparedModel& model, const Variant& va
 
 /// Sizes that escape the program, and what it does with them: only a second trace shows it.
 void report_escaped(const PreparedModel& model, Evaluated& outcome) {
-  if (!model.options().also.empty()) return;
   for (const std::string& what : outcome.escaped)
     outcome.report({Code::UnverifiedSize, model.options().strict ? Severity::Error : Severity::Warning,
                     fmt::format("what the model does with the {} is not known at other sizes", what), Place(),
@@ -101,9 +105,9 @@ Recovered recover(const PreparedModel& model, const Traces& traces, std::optiona
   const std::shared_ptr<Evaluated> first = model.evaluate({.opset = opset});
   const bool single = traces.size() == 1;
   if (single && (first->dimensions.empty() || !only_sizes_fail(*first))) return {first, {}};
-  const std::map<provenance::Literal, std::vector<int64_t>> differing = provenance::differing_numbers(traces);
+  const std::map<provenance::Literal, std::vector<int64_t>> differing = differing_numbers(traces);
   if (options.recover == Mode::Never) refuse_differing(program, differing);
-  const bool watched = options.left.has_value();
+  const bool watched = model.watched();
   Search search({.program = program,
                  .sym = model.sym(),
                  .dimensions = dimensions_of(model, *first, traces),
@@ -121,7 +125,7 @@ Recovered recover(const PreparedModel& model, const Traces& traces, std::optiona
     Findings findings;
     provenance::report_recovered(program, model.sym(), s, findings);
     const bool nothing_escapes = watched && outcome.escaped.empty();
-    if (traced && watched) report_escaped(model, outcome);
+    if (traced && watched && single) report_escaped(model, outcome);
     if (traced && !nothing_escapes)
       provenance::report_unverified(program, model.sym(), search, s, options.strict, findings);
     if (single && traced && !nothing_escapes && options.recover == Mode::Decided) {

@@ -8,8 +8,13 @@
 
 namespace lithify::driver {
 
+/// A program, and what it does not have of its inputs (as ExportOptions::inputs).
+struct Trace {
+  const program::Program* program = nullptr;
+  std::vector<std::string> inputs;
+};
 /// The program to export, and the same model traced at other sizes.
-using Traces = std::vector<const program::Program*>;
+using Traces = std::vector<Trace>;
 
 struct Recovered {
   std::shared_ptr<Evaluated> outcome;

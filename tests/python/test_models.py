@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import lithify
-from lithify import _samples
+from lithify import _core, _samples
 from lithify._capture import live_weights
 from tests.models import MODELS, Inputs, Model
 
@@ -31,7 +31,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def runs(made: Model) -> list[Inputs]:
     """At five sizes, the sample's among them."""
-    more = _samples.other_sizes(_samples.sizes(made.runs[0], made.axes))
+    sample = _samples.sizes(made.runs[0], made.axes)
+    more = map(dict, _core.other_sizes(list(sample.items())))
     return [*made.runs, *(tuple(_samples.resized(made.runs[0], made.axes, at)) for at in more)][:SIZES]
 
 

@@ -1,0 +1,97 @@
+// Export of live models, for those who write a front end: a program is captured from a model by running it.
+//
+// A front end has two jobs: it runs the model at the sizes that it is asked for, and it hands back the program, what
+// escaped from it, and where. The core decides which captures are made, what is compared, and what is claimed, for
+// every front end alike. C++17.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lithify/lithify.hpp"
+
+namespace lithify {
+
+/// How a program is captured.
+enum class CaptureKind {
+  Trace,   ///< one run on a sample is recorded
+  Script,  ///< TorchScript, with its control flow
+  Export   ///< torch.export
+};
+
+/// Which captures the core asks for.
+enum class CaptureStrategy {
+  Auto,    ///< a trace where one shows all that the model does, traces at several sizes, or another kind
+  Trace,   ///< one trace, as it is
+  Script,  ///< TorchScript
+  Export   ///< torch.export
+};
+
+/// Sizes of the dynamic dimensions by name, in the order of the inputs.
+using Sizes = std::vector<std::pair<std::string, int64_t>>;
+
+/// What a front end is asked for.
+struct CaptureRequest {
+  CaptureKind kind = CaptureKind::Trace;  ///< of the capture
+  Sizes sizes;                            ///< at which the model is to be run; empty for those of the sample
+  bool vary_contents = false;             ///< whether the inputs are to hold other values than the sample
+};
+
+/// A program that was captured.
+struct Capture {
+  ModelSource model = ModelSource(Bytes());  ///< the program and its weights
+  std::vector<std::string> inputs;           ///< as ExportOptions::inputs; empty where the program has its sample
+  std::vector<std::string> input_names;      ///< as ExportOptions::input_names
+  std::vector<std::string> output_names;     ///< as ExportOptions::output_names
+  /// As ExportOptions::dynamic_axes, by the names of this capture.
+  std::map<std::string, std::map<int64_t, std::string>> dynamic_axes;
+  /// Where sizes escape to the language around the program, as "int of a size at model.py:12", if that was watched.
+  /// These sizes are the last results of the program, and not outputs of the model. Numbers of the program come from
+  /// nowhere else.
+  std::optional<std::vector<std::string>> escaped_sizes;
+  /// Where contents of inputs escape: the program has one outcome of what follows.
+  std::vector<std::string> escaped_data;
+  std::vector<CustomOperator> plugins;   ///< for operators that only this program has
+  std::vector<std::string> assumptions;  ///< what the program assumes of its inputs, each a clause: "that ..."
+  std::shared_ptr<const void> keep;      ///< owns the memory that `model` points into
+};
+
+/// Thrown by a front end: the model cannot be captured so. The text says why.
+class LITHIFY_API CannotCapture : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A model in memory.
+class LITHIFY_API FrontEnd {
+ public:
+  virtual ~FrontEnd() = default;
+  /// The sizes that the dynamic dimensions have in the sample.
+  virtual Sizes sample_sizes() = 0;
+  /// Whether a trace follows sizes: they are values of the program, and only those that escape are numbers. Where it
+  /// does not, every size is a number in it.
+  virtual bool follows_sizes() const = 0;
+  /// The kinds of captures that there are besides a trace, in the order in which they are tried.
+  virtual std::vector<CaptureKind> other_kinds() const = 0;
+  /// Captures the model, and leaves it as it was. Throws CannotCapture. Any other exception ends the export, and its
+  /// caller gets it.
+  virtual Capture capture(const CaptureRequest& request) = 0;
+};
+
+/// Sizes at which a model may run that runs at the sample's, the likeliest first: all differ from the sample's, and by
+/// different amounts.
+LITHIFY_API std::vector<Sizes> other_sizes(const Sizes& sample);
+
+/// Exports a live model to the file `out`. Throws ExportError, and then leaves no file behind.
+LITHIFY_API ExportResult export_live(FrontEnd& model, CaptureStrategy strategy, const std::string& out,
+                                     const ExportOptions& options = {});
+/// Exports a live model to memory, as export_bytes does.
+LITHIFY_API ExportResult export_live(FrontEnd& model, CaptureStrategy strategy,
+                                     const std::function<std::byte*(uint64_t size)>& allocate,
+                                     const ExportOptions& options = {});
+
+}  // namespace lithify

@@ -1,0 +1,45 @@
+// From a model, open files of it or captures, to a graph that can be written.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "driver/recover.hpp"
+#include "read/open.hpp"
+
+namespace lithify::driver {
+
+/// Where a program comes from, and what is known of it besides.
+struct Source {
+  ModelSource model;
+  std::vector<std::string> inputs;  ///< what the program does not have of its inputs, where the options have nothing
+};
+
+/// A model and its other traces, open for as long as they are used.
+class Opened {
+ public:
+  explicit Opened(const std::vector<Source>& sources);
+  const Traces& traces() const { return traces_; }
+  const program::Program& program() const { return *traces_[0].program; }
+
+ private:
+  std::vector<read::Opened> files_;
+  Traces traces_;
+};
+
+/// A program, and the graph that was made of it.
+struct Converted {
+  std::shared_ptr<const Opened> opened;
+  std::shared_ptr<Evaluated> evaluated;
+};
+
+/// The sources of a model file: itself, and the files of ExportOptions::also.
+std::vector<Source> sources_of(const ModelSource& model, const ExportOptions& options);
+
+/// All options settled, those that are detected automatically too.
+ExportOptions settled(const Opened& opened, ExportOptions options);
+
+/// Converts the model. Throws Error with all diagnostics when it cannot be exported.
+Converted convert(const std::vector<Source>& sources, const ExportOptions& options, const Escapes& escapes = {});
+
+}  // namespace lithify::driver

@@ -1,0 +1,84 @@
+#include "driver/other_sizes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace lithify::driver {
+namespace {
+
+/// At most a quarter of the size, for sizes of 4 and more.
+int64_t aligned_step(int64_t size) {
+  int64_t step = 1;
+  while (size % (2 * step) == 0 && 8 * step <= size) step *= 2;
+  return step;
+}
+
+/// Every size one or more steps up (direction 1) or down (-1).
+Sizes moved(const Sizes& sample, int64_t direction) {
+  Sizes out;
+  std::set<int64_t> used, amounts;
+  for (auto& [name, size] : sample) used.insert(size);
+  for (auto& [name, size] : sample) {
+    const int64_t step = aligned_step(size);
+    int64_t amount = step;
+    while (used.contains(size + direction * amount) || amounts.contains(amount)) amount += step;
+    amounts.insert(amount);
+    used.insert(size + direction * amount);
+    out.emplace_back(name, size + direction * amount);
+  }
+  return out;
+}
+
+/// A dimension that is the sum of two others stays so: the past, the present, and both.
+Sizes with_sums_kept(const Sizes& sample, const Sizes& moved) {
+  Sizes out = moved;
+  for (size_t i = 0; i < sample.size(); ++i)
+    for (size_t a = 0; a < sample.size(); ++a)
+      for (size_t b = a + 1; b < sample.size(); ++b)
+        if (a != i && b != i && sample[a].second + sample[b].second == sample[i].second)
+          out[i].second = moved[a].second + moved[b].second;
+  return out;
+}
+
+/// Dimensions of equal size stay equal: some models need it under whatever names.
+Sizes with_equals_kept(const Sizes& sample, const Sizes& moved) {
+  Sizes out = moved;
+  for (size_t i = 0; i < sample.size(); ++i)
+    out[i].second = moved[static_cast<size_t>(std::ranges::find(sample, sample[i].second, &Sizes::value_type::second) -
+                                              sample.begin())]
+                        .second;
+  return out;
+}
+
+}  // namespace
+
+std::vector<Sizes> aligned_sizes(const Sizes& sample) {
+  std::vector<Sizes> out;
+  for (int64_t direction : {1, -1}) {
+    const Sizes plain = moved(sample, direction);
+    for (const Sizes& candidate : {plain, with_sums_kept(sample, plain), with_equals_kept(sample, plain)}) {
+      const bool positive = std::ranges::all_of(candidate, [](auto& dimension) { return dimension.second > 0; });
+      if (positive && std::ranges::find(out, candidate) == out.end()) out.push_back(candidate);
+    }
+  }
+  Sizes doubled = sample;
+  for (auto& [name, size] : doubled) size *= 2;
+  out.push_back(doubled);
+  return out;
+}
+
+std::vector<int64_t> distinguishing_sizes(int64_t size, size_t index, int round) {
+  constexpr std::array<int64_t, 6> beyond_second = {1, 4, 2, 7, 5, 9}, beyond_third = {3, 7, 5, 11, 9, 13};
+  const int64_t step = std::clamp<int64_t>(size, 1, 64), number = static_cast<int64_t>(index);
+  std::vector<int64_t> out;
+  if (round == 1)
+    out = {size + step + beyond_second[index % 6], size + step, 2 * size, size / 2, size - 1};
+  else
+    out = {size + 2 * step + beyond_third[index % 6], size + (2 + number) * step, (3 + number) * size,
+           size - 1 - number};
+  std::erase_if(out, [&](int64_t s) { return s < 1 || s == size; });
+  return out;
+}
+
+}  // namespace lithify::driver

@@ -1,0 +1,23 @@
+// Sizes other than the sample's, at which a model is captured again.
+#pragma once
+
+#include <vector>
+
+#include "lithify/capture.hpp"
+
+namespace lithify::driver {
+
+/// Sizes at which a model may run that runs at the sample's, the likeliest first. They differ from the sample's, and
+/// from each other, by different amounts, so that a number of the program shows which size it is. What powers of two
+/// divide a size divides its step, as windows and strides want it.
+std::vector<Sizes> aligned_sizes(const Sizes& sample);
+
+/// Other sizes of one dimension, the `index`-th, the best first: for programs in which every size is a number, which
+/// must show what it is computed from. `round` is 1 for the second capture and 2 for the third.
+///
+/// A step is as large as the strides and windows that sizes may be divided by, so that what comes out of them changes;
+/// beyond it, the sizes of different dimensions are in no simple relation, and leave other remainders. The rest is for
+/// models that do not run at these: multiples, and smaller sizes for those that have a largest one.
+std::vector<int64_t> distinguishing_sizes(int64_t size, size_t index, int round);
+
+}  // namespace lithify::driver
