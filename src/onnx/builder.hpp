@@ -96,7 +96,7 @@ class Builder {
   void leave();
   /// Makes values the outputs of the current body.
   void body_outputs(std::span<Value* const> values);
-  /// A node with bodies. Who joins paths knows more of the outputs than the bodies tell.
+  /// A node with bodies. Who joins paths knows more of the outputs than the bodies show.
   std::vector<Value*> control(std::string_view type, Inputs inputs, Attributes bodies, const std::vector<Fact>& facts);
   /// Makes a one-element integer value the source of a new symbol.
   void bind(Dim symbol, Value* v);

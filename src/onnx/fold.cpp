@@ -175,7 +175,7 @@ Values moved_constants(Builder& builder, Inference& f) {
   return r;
 }
 
-/// The positions of the elements that are not 0: the one result whose size only its evaluation tells.
+/// The positions of the elements that are not 0: the one result whose size is known only by its evaluation.
 Values non_zero(Builder& builder, Inference& f) {
   const Value& x = f.in(0);
   if (x.constant->numel() > medium || is_complex(x.dtype) || x.rank() == 0) return {};

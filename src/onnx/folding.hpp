@@ -62,7 +62,7 @@ TensorView stored(const Array& array);
 // ---- computing expressions ------------------------------------------------------------------------------------------
 
 /// The elements of the single output of a node whose inputs all have contents; empty when they depend on the symbols
-/// in a way that no expression can tell.
+/// in a way that no expression can state.
 std::optional<std::vector<Dim>> compute_symbolic(Inference& f);
 
 }  // namespace lithify::onnx::folding

@@ -9,7 +9,7 @@
 namespace lithify::onnx {
 namespace {
 
-// Larger constants are told apart by where they are in memory.
+// Larger constants are known by where they are in memory.
 constexpr size_t small_bytes = 4096;
 
 class Hash {

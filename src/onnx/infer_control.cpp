@@ -1,5 +1,5 @@
-// Operators with graphs inside. Who builds the bodies knows more of the outputs than can be told from the bodies, so
-// an output that already has a type keeps its facts.
+// Operators with graphs inside. Who builds the bodies knows more of the outputs than the bodies show, so an output that
+// already has a type keeps its facts.
 #include "onnx/infer.hpp"
 
 namespace lithify::onnx {
@@ -8,8 +8,7 @@ namespace {
 using namespace infer;
 
 const Graph& body(const Inference& f, std::string_view attribute) {
-  const Attribute* a = f.node.attribute(attribute);
-  if (const auto* g = a ? std::get_if<std::shared_ptr<Graph>>(&a->data) : nullptr) return **g;
+  if (const auto* g = f.node.attribute_as<std::shared_ptr<Graph>>(attribute)) return **g;
   throw Error(Code::Internal, f.node.op_type + " has no " + std::string(attribute));
 }
 

@@ -144,7 +144,7 @@ Values slice(const Old& o) {
   return {x};
 }
 
-// Before opset 11 it is not said what a negative index means.
+// Before opset 11 the meaning of a negative index is not defined.
 Values gather(const Old& o) {
   Builder& b = o.b;
   const Value* index = o.in(1);
@@ -579,7 +579,7 @@ Values depth_to_space(const Old& o) {
 struct Row {
   std::string_view op;
   int since;  // the first opset that has the operator in its present form
-  Values (*say)(const Old&);
+  Values (*express)(const Old&);
 };
 
 constexpr Row table[] = {
@@ -614,7 +614,7 @@ std::vector<Value*> in_older_opset(Builder& builder, const Node& node) {
   const auto row = std::lower_bound(std::begin(table), std::end(table), node.op_type,
                                     [](const Row& r, const std::string& op) { return r.op < op; });
   if (row == std::end(table) || row->op != node.op_type || builder.opset() >= row->since) return {};
-  return row->say(Old(builder, node, row->since));
+  return row->express(Old(builder, node, row->since));
 }
 
 }  // namespace lithify::onnx

@@ -112,7 +112,7 @@ class Formulas {
         info.lower = number();
       } else if (in_.accept("<=")) {
         info.upper = number();
-      } else if (in_.accept("%")) {
+      } else if (in_.accept("% ")) {
         info.divisor = number();
       } else if (in_.accept("<")) {
         symbol->second.below = in_.position();

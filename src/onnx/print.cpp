@@ -23,7 +23,7 @@ std::string joined(const Items& items, Text text) {
   return out;
 }
 
-/// A real number is told from an integer by its point or its exponent.
+/// A real number differs from an integer by its point or its exponent.
 std::string real(float v) {
   std::string text = fmt::format("{}", v);
   return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;

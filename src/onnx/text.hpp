@@ -32,7 +32,7 @@ namespace lithify::onnx {
 std::string print(const Graph& graph, const std::function<std::string(const Node&)>& note = {});
 
 /// The graph of a text. Its symbols are new ones of `sym`, and the elements of weights are 0. Throws BadProgram with
-/// the line where the text is not that of a graph; whether the graph makes sense is for `verify` to say.
+/// the line where the text is not that of a graph. It does not verify the graph.
 std::unique_ptr<Graph> parse(std::string_view text, sym::Context& sym);
 
 }  // namespace lithify::onnx

@@ -81,7 +81,7 @@ void fold_constants(Builder& b) {
   if (foldable.nodes.empty()) return;
   int64_t total = 0;
   for (const Value* v : graph.initializers()) total += bytes(v);
-  int64_t budget = std::max<int64_t>(64 * 1024, total / 50);
+  int64_t budget = std::max(int64_t{64} * 1024, total / 50);
   std::unordered_map<Value*, Value*> by;
   for (auto [cost, v] : costs_of(nodes, foldable)) {
     if (cost > budget) break;

@@ -3,8 +3,8 @@
 namespace lithify::write {
 namespace {
 
-/// Equal for two tensors only if their bytes are: says which memory the pieces are made of. Views of contiguous memory
-/// are equal whatever their sizes.
+/// Equal for two tensors only if their bytes are: it has the memory that the pieces are made of. Views of contiguous
+/// memory are equal whatever their sizes.
 std::string identity(const onnx::Tensor& tensor) {
   std::string key;
   const auto add = [&key](auto number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); };

@@ -103,7 +103,7 @@ std::string OutputFile::descriptor_path() const { return fmt::format("/proc/self
 
 void OutputFile::reserve(uint64_t size) const {
 #ifdef __linux__
-  // Any other failure means that the file system has no such thing; writing will tell.
+  // Any other failure means that the file system has no such thing; writing will show.
   if (size > 0 && ::fallocate(fd_, 0, 0, static_cast<off_t>(size)) != 0 &&
       (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
     fail(errno);

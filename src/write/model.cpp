@@ -90,7 +90,7 @@ WriteResult write_model(const onnx::Model& model, const fs::path& out, const Wri
     result.external_file = data_path.string();
   }
   plan.run(file, progress);
-  progress.tell();
+  progress.report();
   if (data_file) data_file->close();
   file.close();
   if (data_file) data_file->commit();
@@ -106,7 +106,7 @@ WriteResult write_model(const onnx::Model& model, const std::function<std::byte*
   const Plan plan = plan_of(encoded.message);
   Progress progress(options.progress, plan.bytes());
   plan.run(OutputBuffer({allocate(plan.size()), plan.size()}), progress);
-  progress.tell();
+  progress.report();
   return {.bytes = plan.size(), .weight_bytes = encoded.message.weight_bytes(), .external_file = {}};
 }
 

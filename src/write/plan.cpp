@@ -190,7 +190,7 @@ void Plan::run(const Output& out, Progress& progress) const {
         const std::span parts = std::span(parts_).subspan(begins[job], begins[job + 1] - begins[job]);
         worker.write(parts);
         for (const Part& part : parts) progress.add(part.size);
-        if (calling_thread) progress.tell();
+        if (calling_thread) progress.report();
       }
     } catch (...) {
       stop = true;

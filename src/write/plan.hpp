@@ -14,14 +14,14 @@
 
 namespace lithify::write {
 
-/// Counts the bytes of all files and tells the caller of write_model.
+/// Counts the bytes of all files and reports them to the caller of write_model.
 class Progress {
  public:
   using Callback = std::function<void(uint64_t done, uint64_t total)>;
   Progress(const Callback& callback, uint64_t total) : callback_(callback), total_(total) {}
   void add(uint64_t bytes) { done_ += bytes; }
   /// Only on the calling thread.
-  void tell() const {
+  void report() const {
     if (callback_) callback_(done_, total_);
   }
 

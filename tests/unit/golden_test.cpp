@@ -60,7 +60,7 @@ std::string graph_of(const std::string& parameters, const std::string& body, std
   return e.graph;
 }
 
-TEST_CASE("a plug-in says what an operator becomes") {
+TEST_CASE("a plug-in defines what an operator becomes") {
   ExportOptions options;
   options.plugins.push_back(
       {"my::scale(Tensor x, float by=2.0, int[] axes=[0]) -> Tensor", [](CustomCall& c) {

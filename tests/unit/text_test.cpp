@@ -77,6 +77,14 @@ TEST_CASE("formulas of sizes are parsed as they are printed") {
   CHECK(again(print(graph)) == print(graph));
 }
 
+TEST_CASE("a line that declares a size ends with its line") {
+  constexpr std::string_view text =
+      "size any\n"
+      "%0 : float32[any] = my::Op()\n"
+      "output %0 : float32[any]\n";
+  CHECK(again(text) == text);
+}
+
 TEST_CASE("values without names are numbered") {
   sym::Context sym;
   Graph graph;

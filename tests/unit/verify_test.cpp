@@ -10,7 +10,7 @@
 namespace lithify::onnx {
 namespace {
 
-/// What the verifier says of a graph; empty when it is right.
+/// What the verifier reports of a graph; empty when it is right.
 std::string fault(Graph& graph, int opset = 20) {
   try {
     verify(graph, opset, "a test");

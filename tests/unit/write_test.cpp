@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <protozero/pbf_reader.hpp>
 #include <span>
@@ -15,6 +16,7 @@
 
 #include "base/diagnostic.hpp"
 #include "base/half.hpp"
+#include "onnx/text.hpp"
 #include "write/model.hpp"
 
 using namespace lithify;
@@ -220,7 +222,7 @@ Code code_thrown(F f) {
 
 }  // namespace
 
-TEST_CASE("a model is written field by field as onnx.proto says") {
+TEST_CASE("a model is written field by field as onnx.proto defines") {
   TempDir dir;
   Fixture f;
   const sym::Expr batch = f.symbol("batch");
@@ -468,7 +470,43 @@ TEST_CASE("a model above 2 GB does not go into one file") {
   CHECK(dir.files() == 0);
 }
 
-TEST_CASE("what cannot be written is told, and nothing is left behind") {
+TEST_CASE("a size that differs from iteration to iteration has no name in the file") {
+  TempDir dir;
+  Fixture f;
+  f.model.graph = onnx::parse(R"(
+size i >= 0, < n
+size found >= 0
+input x : float32[n]
+count : int64[]{n} = Size(x)
+y : float32[n*n + n] = Loop<body={
+input iteration : int64[]{i}
+input condition : bool[]
+input before : float32[n*i + n]
+grown : float32[n*i + 2*n] = Concat<axis=0>(before, x)
+same : float32[n] = Relu(x)
+nonzero : int64[1, found] = NonZero(grown)
+again : bool[] = Identity(condition)
+output again : bool[]
+output grown : float32[n*i + 2*n]
+}>(count, _, x)
+output y : float32[n*n + n]
+)",
+                              f.sizes);
+  const std::string graph = only(f.write(dir / "m.onnx"), 7);
+  const auto names = [](const std::string& graph) {
+    std::map<std::string, Strings> found;
+    for (const uint32_t field : {11, 12, 13})
+      for (const std::string& info : all_bytes(graph, field))
+        for (const std::string& dim : all_bytes(only(only(only(info, 2), 1), 2), 1))
+          for (const std::string& name : all_bytes(dim, 2)) found[only(info, 1)].push_back(name);
+    return found;
+  };
+  CHECK(names(graph) == std::map<std::string, Strings>{{"x", {"n"}}, {"y", {"n*n + n"}}});
+  const std::string body = only(only(all_bytes(graph, 1)[1], 5), 6);
+  CHECK(names(body) == std::map<std::string, Strings>{{"same", {"n"}}});
+}
+
+TEST_CASE("what cannot be written is reported, and nothing is left behind") {
   TempDir dir;
   LargeFixture f;
   CHECK(code_thrown([&] { f.write(dir / "no/m.onnx"); }) == Code::CannotWrite);
