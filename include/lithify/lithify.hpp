@@ -222,9 +222,9 @@ struct ValueInfo {
 struct DimensionClaim {
   std::string name;                      ///< of the dimension
   std::vector<std::string> constraints;  ///< "height % 32 == 0"; without any, the model is right at every size
-  int repairs = 0;                       ///< hard-coded sizes that became formulas of it
+  int recovered = 0;                     ///< hard-coded sizes that became formulas of it
   int unverified = 0;                    ///< constants equal to its sample size that nothing verifies
-  LITHIFY_API std::string str() const;   ///< "proven for every size, 2 numbers repaired"
+  LITHIFY_API std::string str() const;   ///< "proven for every size, 2 sizes recovered"
 };
 
 /// What an export wrote.

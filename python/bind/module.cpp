@@ -339,7 +339,7 @@ void define_results(nb::module_& m) {
   nb::class_<DimensionClaim>(m, "DimensionClaim", "What is proven of a dynamic dimension.")
       .def_ro("name", &DimensionClaim::name)
       .def_ro("constraints", &DimensionClaim::constraints)
-      .def_ro("repairs", &DimensionClaim::repairs)
+      .def_ro("recovered", &DimensionClaim::recovered)
       .def_ro("unverified", &DimensionClaim::unverified)
       .def("__str__", [](const DimensionClaim& self) { return self.name + ": " + self.str(); })
       .def("__repr__", [](const DimensionClaim& self) { return "<" + self.name + ": " + self.str() + ">"; });

@@ -132,11 +132,11 @@ std::string ValueInfo::str() const {
 std::string DimensionClaim::str() const {
   std::string out = "proven for every size";
   for (size_t i = 0; i < constraints.size(); ++i) out = (i ? out + " and " : "proven where ") + constraints[i];
-  auto counted = [&](int n, const char* what) {
-    if (n > 0) out += fmt::format(", {} number{} {}", n, n == 1 ? "" : "s", what);
+  auto counted = [&](int n, const char* what, const char* how) {
+    if (n > 0) out += fmt::format(", {} {}{} {}", n, what, n == 1 ? "" : "s", how);
   };
-  counted(repairs, "repaired");
-  counted(unverified, "unverified");
+  counted(recovered, "size", "recovered");
+  counted(unverified, "constant", "unverified");
   return out;
 }
 
@@ -149,7 +149,7 @@ std::vector<DimensionClaim> claims_of(const driver::Evaluated& e) {
     return found == counts.end() ? 0 : found->second;
   };
   std::vector<DimensionClaim> out;
-  for (provenance::Claim& c : provenance::claims(*e.sym, e.dimensions, e.record.assumptions, e.preconditions)) {
+  for (provenance::Claim& c : provenance::claims(*e.sym, e.dimensions, e.record.assumptions)) {
     const int recovered = count(e.recovered, c.dimension), unverified = count(e.unverified, c.dimension);
     out.push_back({c.dimension, std::move(c.constraints), recovered, unverified});
   }

@@ -11,6 +11,7 @@
 #include "onnx/hash.hpp"
 #include "onnx/verify.hpp"
 #include "program/verify.hpp"
+#include "provenance/claims.hpp"
 #include "rewrite/finish.hpp"
 
 namespace lithify::driver {
@@ -118,12 +119,14 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
   out->model.graph = std::make_unique<onnx::Graph>();
   onnx::Builder builder(*out->model.graph, *sym_, out->model.opset);
   ModelInputs inputs = make_inputs(program_, inputs_, builder);
-  if (!inputs.preconditions.empty())
-    out->model.metadata.emplace_back("lithify.preconditions", fmt::format("{}", fmt::join(inputs.preconditions, ", ")));
   for (const onnx::Value* in : out->model.graph->inputs)
     for (onnx::Dim d : in->shape)
       if (d.is_symbol()) out->dimensions.emplace(sym_->info(d).name, d);
-  out->preconditions = std::move(inputs.preconditions);
+  std::vector<std::string> preconditions;
+  for (auto& [name, symbol] : out->dimensions)
+    std::ranges::move(provenance::bounds_of(*sym_, symbol), std::back_inserter(preconditions));
+  if (!preconditions.empty())
+    out->model.metadata.emplace_back("lithify.preconditions", fmt::format("{}", fmt::join(preconditions, ", ")));
 
   // torch.export follows every size that it leaves open: no number of its programs is a size of the sample.
   const bool suspicious = program_.producer != "torch.export";

@@ -26,7 +26,6 @@ class Evaluated final : public provenance::Outcome {
   std::vector<Diagnostic> diagnostics;
   std::map<std::string, eval::OperatorUse> operators;
   std::map<std::string, sym::Expr> dimensions;       ///< the declared ones, by name
-  std::vector<std::string> preconditions;            ///< what the file requires of them: "seq >= 4"
   std::vector<eval::Change> changes;                 ///< that a run makes to the model
   std::vector<std::string> escaped;                  ///< of the sizes that escape the program, those that are dynamic
   std::map<std::string, int> recovered, unverified;  ///< numbers of the program, by dimension: see Findings

@@ -150,9 +150,6 @@ onnx::Dim InputSizes::named(const TensorInput& in, const InputSpec::Size& size, 
   if (size.name.empty()) return builder_.dim(*size.value);
   Dimension& known = dimensions_[size.name];
   if (!known.symbol) {
-    if (info.lower.value_or(1) > 1 && *info.lower > info.divisor)
-      preconditions.push_back(fmt::format("{} >= {}", size.name, *info.lower));
-    if (info.upper) preconditions.push_back(fmt::format("{} <= {}", size.name, *info.upper));
     info.name = size.name;
     info.sample = size.value;
     known = {builder_.sym.symbol(info), size.value, in.name};

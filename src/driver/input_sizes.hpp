@@ -28,8 +28,7 @@ class InputSizes {
   /// The integer that an input is, of which `value` is the tensor.
   onnx::Dim integer(const TensorInput& in, onnx::Value* value);
 
-  eval::SymbolTable symbols;               ///< by their names in the file
-  std::vector<std::string> preconditions;  ///< ranges of the file's symbols: "seq >= 4"
+  eval::SymbolTable symbols;  ///< by their names in the file
 
  private:
   /// A dimension by its name, and the input that has it first.

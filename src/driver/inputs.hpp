@@ -41,9 +41,8 @@ Error missing_info(const TensorInput& in);
 
 /// What evaluation starts from.
 struct ModelInputs {
-  std::vector<eval::Value> arguments;      ///< of forward, without self
-  eval::SymbolTable symbols;               ///< of the file's formulas
-  std::vector<std::string> preconditions;  ///< what the program assumes of sizes: "seq >= 4"
+  std::vector<eval::Value> arguments;  ///< of forward, without self
+  eval::SymbolTable symbols;           ///< of the file's formulas
 };
 
 /// Makes the graph's inputs. Throws MissingInputInfo with every input whose type or rank is not known.

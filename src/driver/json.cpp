@@ -22,7 +22,7 @@ void write(Json& j, const ValueInfo& v) {
 void write(Json& j, const DimensionClaim& d) {
   j.open('{').field("name", d.name).key("constraints").open('[');
   for (const std::string& c : d.constraints) j.value(c);
-  j.close(']').field("repairs", d.repairs).field("unverified", d.unverified).close('}');
+  j.close(']').field("recovered", d.recovered).field("unverified", d.unverified).close('}');
 }
 
 void write(Json& j, const OperatorStatus& o) {

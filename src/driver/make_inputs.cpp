@@ -177,7 +177,6 @@ ModelInputs make_inputs(const program::Program& program, const std::vector<Tenso
     out.arguments.push_back(*v);
   }
   out.symbols = std::move(sizes.symbols);
-  out.preconditions = std::move(sizes.preconditions);
   return out;
 }
 

@@ -73,16 +73,20 @@ std::vector<int64_t> least_divisors(sym::Context& sym, const sym::Assumption& as
 
 }  // namespace
 
+std::vector<std::string> bounds_of(const sym::Context& sym, sym::Expr symbol) {
+  const sym::SymbolInfo& info = sym.info(symbol);
+  std::vector<std::string> out;
+  if (info.lower.value_or(1) > std::max<int64_t>(1, info.divisor))
+    out.push_back(fmt::format("{} >= {}", info.name, *info.lower));
+  if (info.upper) out.push_back(fmt::format("{} <= {}", info.name, *info.upper));
+  return out;
+}
+
 std::vector<Claim> claims(sym::Context& sym, const std::map<std::string, sym::Expr>& dimensions,
-                          const std::vector<sym::Assumption>& assumptions,
-                          const std::vector<std::string>& preconditions) {
+                          const std::vector<sym::Assumption>& assumptions) {
   std::map<std::string, Claim> all;
   std::map<std::string, int64_t> divisors;
-  for (auto& [name, symbol] : dimensions) {
-    all[name].dimension = name;
-    for (const std::string& required : preconditions)
-      if (required.starts_with(name + " ")) all[name].constraints.push_back(required);
-  }
+  for (auto& [name, symbol] : dimensions) all[name] = {name, bounds_of(sym, symbol)};
   auto constrain = [&](sym::Expr symbol, const std::string& formula) {
     const auto found = all.find(sym.info(symbol).name);
     if (found == all.end()) return;

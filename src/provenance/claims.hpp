@@ -16,9 +16,11 @@ struct Claim {
   std::vector<std::string> constraints;  ///< "height % 32 == 0"
 };
 
-/// One for each dimension, from what the evaluation assumed. `preconditions` are what the file requires: "seq >= 4".
+/// What the facts of a symbol require of it: "seq >= 4", "seq <= 512".
+std::vector<std::string> bounds_of(const sym::Context& sym, sym::Expr symbol);
+
+/// One for each dimension, from its bounds and from what the evaluation assumed.
 std::vector<Claim> claims(sym::Context& sym, const std::map<std::string, sym::Expr>& dimensions,
-                          const std::vector<sym::Assumption>& assumptions,
-                          const std::vector<std::string>& preconditions);
+                          const std::vector<sym::Assumption>& assumptions);
 
 }  // namespace lithify::provenance

@@ -12,7 +12,6 @@ namespace lithify::provenance {
 namespace {
 
 // Limits count work, not time: the outcome is the same on every machine.
-constexpr int max_evaluations = 1500;
 constexpr int64_t max_steps = 3'000'000;  // operators that all evaluations apply
 constexpr int max_tries = 200;            // for one issue
 constexpr int max_levels = 3;             // of cost, when the cheapest lead nowhere
@@ -120,7 +119,7 @@ std::vector<Solution> Search::run() {
   return std::move(solutions_);
 }
 
-bool Search::exhausted() const { return evaluations_ >= max_evaluations || steps_ >= max_steps; }
+bool Search::exhausted() const { return evaluations_ >= q_.max_evaluations || steps_ >= max_steps; }
 
 void Search::evaluate(Solution& s) {
   ++evaluations_;

@@ -95,7 +95,7 @@ def test_report(tmp_path: Path) -> None:
     found = {d["name"]: d for d in report["dimensions"]}
     assert found["height"]["constraints"] == ["height % 4 == 0"]
     assert found["width"]["constraints"] == ["width % 4 == 0"]
-    assert found["batch"]["constraints"] == [] and found["batch"]["repairs"] > 0
+    assert found["batch"]["constraints"] == [] and found["batch"]["recovered"] > 0
     notes = [m for m in report["messages"] if m["code"] == "LTH062"]
     lines, first = inspect.getsourcelines(model.forward)
     assert all(m["file"].endswith("corpus.py") and first <= m["line"] < first + len(lines) for m in notes)

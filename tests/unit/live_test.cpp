@@ -1,0 +1,144 @@
+// Which captures the core asks a front end for, with front ends whose programs are texts.
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lithify/capture.hpp"
+#include "model_bytes.hpp"
+
+namespace lithify {
+namespace {
+
+using namespace test;
+
+/// A model of float32[batch, seq, 4] that returns what `returned` says for its sizes.
+class TextModel final : public FrontEnd {
+ public:
+  std::function<std::string(int64_t batch, int64_t seq)> returned;
+  bool follows = true;
+  std::vector<std::string> escaped_sizes = {}, escaped_data = {};
+  int64_t most = 1000;                  ///< it does not run at larger sizes
+  std::vector<std::string> asked = {};  ///< "trace batch=3, seq=5"
+
+  Sizes sample_sizes() override { return {{"batch", 5}, {"seq", 7}}; }
+  bool follows_sizes() const override { return follows; }
+  std::vector<CaptureKind> other_kinds() const override { return {CaptureKind::Script}; }
+
+  Capture capture(const CaptureRequest& request) override {
+    std::string text = request.kind == CaptureKind::Script ? "script" : "trace";
+    int64_t sizes[] = {5, 7};
+    for (size_t i = 0; i < request.sizes.size(); ++i) {
+      sizes[i] = request.sizes[i].second;
+      text += " " + request.sizes[i].first + "=" + std::to_string(sizes[i]);
+    }
+    asked.push_back(text);
+    if (request.kind == CaptureKind::Script) throw CannotCapture("TorchScript cannot capture the model");
+    if (std::max(sizes[0], sizes[1]) > most) throw CannotCapture("the model does not run");
+    auto bytes = std::make_shared<std::string>(program(sizes[0], sizes[1]));
+    Capture out;
+    out.model = ModelSource(Bytes(bytes->data(), bytes->size()));
+    out.keep = bytes;
+    out.dynamic_axes["x"] = {{0, "batch"}, {1, "seq"}};
+    if (follows) out.escaped_sizes = escaped_sizes;
+    out.escaped_data = escaped_data;
+    return out;
+  }
+
+ private:
+  std::string program(int64_t batch, int64_t seq) const {
+    const std::string sample =
+        pickle::tensor(pickle::storage("FloatStorage", "0", batch * seq * 4), 0, {batch, seq, 4}, {seq * 4, 4, 1});
+    // The size that escapes is a further result.
+    const bool escapes = follows && !escaped_sizes.empty();
+    const std::string result = escapes ? "(" + returned(batch, seq) + ", torch.size(x, 1))" : returned(batch, seq);
+    return zip_of(
+        {{.name = "net/version", .data = "3\n"},
+         {.name = "net/byteorder", .data = "little"},
+         {.name = "net/constants.pkl", .data = "\x80\x02)."},
+         {.name = "net/data.pkl", .data = pickle::whole(pickle::object("__torch__", "Net", pickle::dict("")))},
+         {.name = "net/traced_inputs/0", .data = ""},
+         {.name = "net/traced_inputs.pkl",
+          .data = pickle::whole(pickle::dict(pickle::text("forward") + pickle::list(sample)))},
+         {.name = "net/code/__torch__.py",
+          .data = "class Net(Module):\n"
+                  "  __parameters__ = []\n"
+                  "  __buffers__ = []\n"
+                  "  def forward(self: __torch__.Net,\n"
+                  "    x: Tensor) -> " +
+                  std::string(escapes ? "Tuple[Tensor, int]" : "Tensor") + ":\n    return " + result + "\n"}});
+  }
+};
+
+ExportResult exported(TextModel& model) {
+  std::vector<std::byte> out;
+  return export_live(model, CaptureStrategy::Auto,
+                     [&](uint64_t size) {
+                       out.resize(size);
+                       return out.data();
+                     },
+                     {});
+}
+
+std::string flat(int64_t batch, int64_t seq) { return "torch.view(x, [" + std::to_string(batch * seq) + ", 4])"; }
+
+}  // namespace
+
+TEST_CASE("one trace is enough where no size escapes") {
+  TextModel model;
+  model.returned = [](int64_t, int64_t) { return "torch.relu(x)"; };
+  CHECK(exported(model).capture_reason == "a trace of one run shows all that it does");
+  CHECK(model.asked == std::vector<std::string>{"trace"});
+}
+
+TEST_CASE("where a size escapes, a second trace shows what it is") {
+  TextModel model;
+  model.returned = flat;
+  model.escaped_sizes = {"int of a size at model.py:3"};
+  const ExportResult r = exported(model);
+  CHECK(r.outputs[0].str() == "output_0: float32[batch*seq, 4]");
+  CHECK(r.capture_reason == "traces of two runs, at the sample's sizes and at batch=6, seq=9");
+  CHECK(model.asked == std::vector<std::string>{"trace", "trace batch=6 seq=9"});
+}
+
+TEST_CASE("sizes at which the model does not run are followed by others") {
+  TextModel model;
+  model.returned = flat;
+  model.escaped_sizes = {"int of a size at model.py:3"};
+  model.most = 7;
+  CHECK(exported(model).outputs[0].str() == "output_0: float32[batch*seq, 4]");
+  CHECK(model.asked.size() > 2);
+  CHECK(model.asked.back() == "trace batch=4 seq=3");
+}
+
+TEST_CASE("contents that escape need another kind of capture, and all reasons are reported") {
+  TextModel model;
+  model.returned = flat;
+  model.escaped_data = {"bool of a tensor at model.py:4"};
+  try {
+    exported(model);
+    FAIL("nothing is wrong");
+  } catch (const ExportError& e) {
+    REQUIRE(e.messages.size() == 2);
+    CHECK(e.messages[0].text == "a trace has one outcome of bool of a tensor at model.py:4");
+    CHECK(e.messages[1].text == "TorchScript cannot capture the model");
+  }
+  CHECK(model.asked == std::vector<std::string>{"trace", "script"});
+}
+
+TEST_CASE("where sizes are not followed, traces at three sizes show what they are") {
+  TextModel model;
+  model.returned = flat;
+  model.follows = false;
+  CHECK(exported(model).outputs[0].str() == "output: float32[batch*seq, 4]");
+  CHECK(model.asked == std::vector<std::string>{"trace", "trace batch=11 seq=18", "trace batch=18 seq=28"});
+}
+
+TEST_CASE("any other exception of a front end reaches the caller") {
+  TextModel model;
+  model.returned = [](int64_t, int64_t) -> std::string { throw std::out_of_range("mine"); };
+  CHECK_THROWS_AS(exported(model), std::out_of_range);
+}
+
+}  // namespace lithify
