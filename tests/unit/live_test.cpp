@@ -47,27 +47,10 @@ class TextModel final : public FrontEnd {
   }
 
  private:
+  /// The size that escapes is a further result.
   std::string program(int64_t batch, int64_t seq) const {
-    const std::string sample =
-        pickle::tensor(pickle::storage("FloatStorage", "0", batch * seq * 4), 0, {batch, seq, 4}, {seq * 4, 4, 1});
-    // The size that escapes is a further result.
-    const bool escapes = follows && !escaped_sizes.empty();
-    const std::string result = escapes ? "(" + returned(batch, seq) + ", torch.size(x, 1))" : returned(batch, seq);
-    return zip_of(
-        {{.name = "net/version", .data = "3\n"},
-         {.name = "net/byteorder", .data = "little"},
-         {.name = "net/constants.pkl", .data = "\x80\x02)."},
-         {.name = "net/data.pkl", .data = pickle::whole(pickle::object("__torch__", "Net", pickle::dict("")))},
-         {.name = "net/traced_inputs/0", .data = ""},
-         {.name = "net/traced_inputs.pkl",
-          .data = pickle::whole(pickle::dict(pickle::text("forward") + pickle::list(sample)))},
-         {.name = "net/code/__torch__.py",
-          .data = "class Net(Module):\n"
-                  "  __parameters__ = []\n"
-                  "  __buffers__ = []\n"
-                  "  def forward(self: __torch__.Net,\n"
-                  "    x: Tensor) -> " +
-                  std::string(escapes ? "Tuple[Tensor, int]" : "Tensor") + ":\n    return " + result + "\n"}});
+    if (!follows || escaped_sizes.empty()) return traced(batch, seq, returned(batch, seq));
+    return traced(batch, seq, "(" + returned(batch, seq) + ", torch.size(x, 1))", "", "Tuple[Tensor, int]");
   }
 };
 

@@ -138,4 +138,25 @@ inline std::string whole(std::string_view value) { return "\x80\x02" + std::stri
 
 }  // namespace pickle
 
+/// A traced model of float32[batch, seq, 4] that returns this, after some statements.
+inline std::string traced(int64_t batch, int64_t seq, const std::string& returned, const std::string& before = "",
+                          const std::string& type = "Tensor") {
+  const std::string sample =
+      pickle::tensor(pickle::storage("FloatStorage", "0", batch * seq * 4), 0, {batch, seq, 4}, {seq * 4, 4, 1});
+  return zip_of({{.name = "net/version", .data = "3\n"},
+                 {.name = "net/byteorder", .data = "little"},
+                 {.name = "net/constants.pkl", .data = "\x80\x02)."},
+                 {.name = "net/data.pkl", .data = pickle::whole(pickle::object("__torch__", "Net", pickle::dict("")))},
+                 {.name = "net/traced_inputs/0", .data = ""},
+                 {.name = "net/traced_inputs.pkl",
+                  .data = pickle::whole(pickle::dict(pickle::text("forward") + pickle::list(sample)))},
+                 {.name = "net/code/__torch__.py",
+                  .data = "class Net(Module):\n"
+                          "  __parameters__ = []\n"
+                          "  __buffers__ = []\n"
+                          "  def forward(self: __torch__.Net,\n"
+                          "    x: Tensor) -> " +
+                          type + ":\n" + before + "    return " + returned + "\n"}});
+}
+
 }  // namespace lithify::test
