@@ -187,13 +187,13 @@ struct ExportOptions {
   /// Keeps an unknown operator as a node of the domain that its namespace names, with all its arguments.
   bool allow_custom = false;
 
-  /// Whether weights go to a file of their own.
+  /// Whether weights go to a separate file.
   enum class ExternalData {
     Auto,    ///< above 2 GB
     Always,  ///< however small
     Never    ///< a model above 2 GB is an error
   };
-  ExternalData external_data = ExternalData::Auto;              ///< whether weights go to a file of their own
+  ExternalData external_data = ExternalData::Auto;              ///< whether weights go to a separate file
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< called with the bytes written so far and in all
   /// Compares every value with the type and sizes that torch.export recorded of it. A difference is a fault of the
   /// exporter and an error.
@@ -224,7 +224,7 @@ struct DimensionClaim {
   std::vector<std::string> constraints;  ///< "height % 32 == 0"; without any, the model is right at every size
   int repairs = 0;                       ///< hard-coded sizes that became formulas of it
   int unverified = 0;                    ///< constants equal to its sample size that nothing verifies
-  LITHIFY_API std::string str() const;   ///< "proven for every size, 2 numbers repaired"
+  LITHIFY_API std::string str() const;   ///< "proven for every size, 2 numbers recovered"
 };
 
 /// What an export wrote.

@@ -135,7 +135,7 @@ std::string DimensionClaim::str() const {
   auto counted = [&](int n, const char* what) {
     if (n > 0) out += fmt::format(", {} number{} {}", n, n == 1 ? "" : "s", what);
   };
-  counted(repairs, "repaired");
+  counted(repairs, "recovered");
   counted(unverified, "unverified");
   return out;
 }
