@@ -46,8 +46,8 @@ class Capture:
 
 def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions) -> Capture:
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any."""
-    watch = _Leaving(arguments.numbers)
-    adapter, outputs = _adapter(root, call, arguments, watch.left)
+    watch = _Escapes(arguments.numbers)
+    adapter, outputs = _adapter(root, call, arguments, watch.escaped)
     with warnings.catch_warnings(), torch.no_grad(), watch, functions.recorded():
         warnings.simplefilter("ignore")
         try:
@@ -205,10 +205,10 @@ class UsedByPython(BaseException):  # not to be caught by the model
         self.index, self.where = index, where
 
 
-class _Leaving(TorchFunctionMode):
-    """Finds where a traced program turns a tensor into a Python value: the trace has one outcome of what follows. `left` has the
+class _Escapes(TorchFunctionMode):
+    """Finds where a traced program turns a tensor into a Python value: the trace has one outcome of the rest. `escaped` has the
     tensors that are sizes, or computed from sizes, and `sizes` has where each escapes; `data` has it for those that are not.
-    `numbers` are the arguments that were given as numbers; one that leaves ends the trace."""
+    `numbers` are the arguments that were given as numbers; one that escapes ends the trace."""
 
     values = ("__bool__", "__int__", "__float__", "__index__", "__format__", "__contains__", "__array__", "numpy")
     values += ("item", "tolist", "tensor", "equal", "allclose", "is_nonzero")
@@ -219,28 +219,28 @@ class _Leaving(TorchFunctionMode):
         self.numbers = numbers
         self.data: list[str] = []
         self.sizes: list[str] = []
-        self.left: list[torch.Tensor] = []
+        self.escaped: list[torch.Tensor] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         if (name in self.values or name in self.of_sizes) and torch._C._is_tracing():
             for tensor in _tensors(args):
-                self._leaves(name, tensor)
+                self._escapes(name, tensor)
         return func(*args, **(kwargs or {}))
 
-    def _leaves(self, name: str, tensor: torch.Tensor) -> None:
+    def _escapes(self, name: str, tensor: torch.Tensor) -> None:
         where = f"{name.strip('_')} of a %s{user_line()}"
         if name in self.of_sizes:
-            gone = [size for size in tensor.shape if isinstance(size, torch.Tensor)]
+            sizes = [size for size in tensor.shape if isinstance(size, torch.Tensor)]
         elif inputs := _inputs_of(tensor):
             if all(self.numbers[i] is not None for i in inputs):
                 raise UsedByPython(inputs[0], where % "number")
             self.data.append(where % "tensor")
             return
         else:
-            gone = [tensor]
-        self.left += gone
-        self.sizes += [where % "size"] * len(gone)
+            sizes = [tensor]
+        self.escaped += sizes
+        self.sizes += [where % "size"] * len(sizes)
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
