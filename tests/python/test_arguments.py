@@ -270,7 +270,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"dynamic_shapes": ({0: "n"}, None)}, "2 entries for 1"),
     ({"dynamic_shapes": {"y": {0: "n"}}}, "'y'"),
     ({"dynamic_shapes": ({0: BATCH * 2},)}, "formulas"),
-    ({"dynamic_shapes": ({0: 7},)}, "is 7"),
+    ({"dynamic_shapes": ({0: 7},)}, "to 7; the sample has 3"),
 ]
 
 
