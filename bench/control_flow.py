@@ -44,8 +44,8 @@ class Row:
         return self.theirs is not None and self.right and self.ours > self.theirs
 
     def __str__(self) -> str:
-        said = "refused" if self.theirs is None else f"{self.theirs}" if self.right else f"{self.theirs}, wrong"
-        return f"| {self.case} | {self.ours} | {said} |"
+        theirs = "refused" if self.theirs is None else f"{self.theirs}" if self.right else f"{self.theirs}, wrong"
+        return f"| {self.case} | {self.ours} | {theirs} |"
 
 
 def count(graph: onnx.GraphProto) -> int:

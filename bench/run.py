@@ -2,11 +2,11 @@
 
     .venv/bin/python bench/run.py [resnet50 bert_base ...] [--opset 18]
 
-Every torch.onnx.export has a process of its own, and its time is that of the call alone, after all imports and with the model
+Every torch.onnx.export has a separate process, and its time is that of the call alone, after all imports and with the model
 built and a tiny one exported to warm up; the time of lithify is that of its whole process on the saved .pt, the best of several.
 A model that ends in .pt2 ("gpt2_24.pt2") is saved by torch.export, and has no peers to compare with.
-With --live, it is the whole call from a live model to a file: lithify.export beside both modes of torch.onnx.export, by turns in
-one process after a warm-up, on all models of the tests or those that are named. Times are the best of several.
+With --live, it is the whole call from a live model to a file: lithify.export beside both modes of torch.onnx.export, alternating
+in one process after a warm-up, on all models of the tests or those that are named. Times are the best of several.
 With --slim, the nodes that OnnxSlim leaves of torch's files are counted as well. Ends with exit code 1 when a goal is missed (the
 goals are in GOALS).
 """
@@ -56,7 +56,7 @@ class Row:
     peers: dict[str, float] = field(default_factory=dict)
 
 
-# ---- one measurement, in a process of its own -----------------------------------------------------
+# ---- one measurement, in a separate process ------------------------------------------------------
 
 
 def capture(model: str, out: Path) -> None:
@@ -90,7 +90,7 @@ def live(model: str, opset: int, out: Path) -> None:
 
     def export(made: Model) -> list[float]:
         before = _memory("VmRSS")
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         start = time.perf_counter()
         lithify.export(made.module, made.runs[0], out, dynamic_axes=made.dynamic, opset_version=opset)
         return [time.perf_counter() - start, _memory("VmHWM") - before]

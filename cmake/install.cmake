@@ -2,16 +2,16 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/lithify)
-set(TORCH_DOOR_DIR ${CMAKE_INSTALL_DATADIR}/lithify/libtorch)
+set(TORCH_SOURCE_DIR ${CMAKE_INSTALL_DATADIR}/lithify/libtorch)
 
 install(TARGETS lithify)
 install(TARGETS lithify_static lithify_shared EXPORT lithify)
 install(DIRECTORY include/lithify DESTINATION include)
-install(DIRECTORY libtorch/ DESTINATION ${TORCH_DOOR_DIR})
+install(DIRECTORY libtorch/ DESTINATION ${TORCH_SOURCE_DIR})
 install(EXPORT lithify NAMESPACE lithify:: FILE lithify-targets.cmake DESTINATION ${PACKAGE_DIR})
 
 configure_package_config_file(cmake/lithify-config.cmake.in lithify-config.cmake
-  INSTALL_DESTINATION ${PACKAGE_DIR} PATH_VARS TORCH_DOOR_DIR)
+  INSTALL_DESTINATION ${PACKAGE_DIR} PATH_VARS TORCH_SOURCE_DIR)
 write_basic_package_version_file(lithify-config-version.cmake COMPATIBILITY SameMinorVersion)
 configure_file(cmake/lithify.pc.in lithify.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lithify-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/lithify-config-version.cmake

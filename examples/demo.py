@@ -95,7 +95,7 @@ def main() -> int:
             example.module.eval()
             try:
                 agree = show(example) and agree
-            except subprocess.CalledProcessError:  # the program has said why
+            except subprocess.CalledProcessError:  # the program has printed the reason
                 agree = False
     print(f"\nEach model was exported once, from the first size; files in {FOLDER.relative_to(ROOT)}/.")
     print("ONNX Runtime agrees with PyTorch at every size." if agree else "Some models FAILED.")

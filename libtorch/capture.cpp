@@ -117,7 +117,7 @@ std::string dtype_name(const Tensor& tensor, const std::string& name) {
   return found->second;
 }
 
-/// "x:float32[2,3]" for each: what the exporter is told of the inputs.
+/// "x:float32[2,3]" for each: the inputs, as the exporter takes them.
 std::vector<std::string> described(const Leaves& inputs) {
   std::vector<std::string> out;
   for (const auto& [name, tensor] : inputs) {
@@ -159,7 +159,7 @@ std::vector<Dimension> dimensions_of(const Leaves& inputs, const ExportOptions& 
     if (declared == options.dynamic_axes.end()) declared = options.dynamic_axes.find(path);
     if (declared == options.dynamic_axes.end()) continue;
     for (const auto& [axis, name] : declared->second) {
-      if (axis < -tensor.dim() || axis >= tensor.dim()) continue;  // the exporter says what is wrong with it
+      if (axis < -tensor.dim() || axis >= tensor.dim()) continue;  // the exporter reports it
       auto found = std::find_if(out.begin(), out.end(), [&, &n = name](const Dimension& d) { return d.name == n; });
       if (found == out.end()) found = out.insert(out.end(), {name, tensor.size(axis)});
       found->axes.emplace_back(i, axis);
@@ -272,7 +272,7 @@ class Unseen {
     if (!state || !at::tracer::impl::is_dispatch_enabled()) return nullptr;
     const std::string name = call.name();
     if (name == "aten::resize_" || name == "aten::resize_as_")
-      current->reasons.insert("its code calls " + name.substr(6) + ", which a trace does not show");
+      current->reasons.insert("its code calls " + name.substr(6) + ", which a trace does not record");
     if (name != "aten::_local_scalar_dense" && name != "aten::equal") return nullptr;
     std::set<torch::jit::Value*> values;
     bool depends = false;
@@ -284,7 +284,8 @@ class Unseen {
     if (!depends) return nullptr;
     if (name == "aten::_local_scalar_dense")
       current->reasons.insert(
-          "its code takes a number out of a tensor that depends on the inputs (item()), and a trace has one outcome of "
+          "its code reads a number from a tensor that depends on the inputs (item()), and a trace follows only one "
+          "outcome of "
           "that");
     else if (values.size() > 1)
       return std::make_unique<Comparison>();
@@ -297,7 +298,8 @@ class Unseen {
     if (call.outputs().size() == 1 && call.outputs()[0].isBool() && !call.outputs()[0].toBool())
       current->outcomes.insert("that two tensors are not the same (torch::equal)");
     else
-      current->reasons.insert("its code asks whether two tensors are the same, and a trace has one outcome of that");
+      current->reasons.insert(
+          "its code checks whether two tensors are the same, and a trace follows only one outcome of that");
   }
 
   static bool depends_on_inputs(torch::jit::Value* value) {

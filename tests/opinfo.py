@@ -2,13 +2,14 @@
 
     .venv/bin/python -m tests.opinfo [NAME ...] [--dtypes float32] [--routes trace,export] [--samples 4] [--out FILE]
 
-Each sample is captured by tracing and by torch.export, exported with static sizes and again with a dynamic first axis (that of
-the first input, and of those that have its size), run in ONNX Runtime, and compared with eager PyTorch; with the dynamic axis at
-the sample's size and at one more, where eager and torch.export take that. The opset is 18, or the
-lowest above it that has the operator. An ATen operator passes when every captured sample whose program contains it does. Results
-that differ between two eager runs are random, and the positions of equal elements in argsort, kthvalue, sort and topk are open:
-only their shapes and types are compared. A dash stands for what was not tried.
-tests/tiers.txt holds the operators that count: 1 for those that real models use, 2 for rarer ones.
+Each sample is captured by tracing and by torch.export. It is exported with static sizes, and again
+with a dynamic first axis: that of the first input, and of the inputs that have the same size. The
+results in ONNX Runtime are compared with eager PyTorch: at the sample's size, and with a dynamic
+axis also at another size that eager PyTorch and torch.export accept. The opset is 18, or the lowest
+above it that has the operator. An ATen operator passes when every captured sample with it passes.
+Only shapes and types are compared for results that differ between two eager runs, and for the
+positions of equal elements in argsort, kthvalue, sort and topk. A dash means that it was not tried.
+tests/tiers.txt lists the operators: tier 1 for those that real models use, 2 for rarer ones.
 """
 
 from __future__ import annotations

@@ -60,6 +60,17 @@ def test_direction_of_includes(folder: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_table_of_architecture() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `src/(\w+)` \|[^|]*\|([^|]*)\|$", text, re.MULTILINE))
+    assert set(rows) == set(MAY_INCLUDE)
+    above: set[str] = set()
+    for folder, cell in rows.items():
+        listed = above if cell.strip() == "all of the above" else {name.strip() for name in cell.split(",")} - {"", "the API"}
+        assert listed == MAY_INCLUDE[folder], folder
+        above = above | {folder}
+
+
 def test_front_ends_see_only_the_api() -> None:
     front_ends = [p for p in SOURCES if p.is_relative_to(ROOT / "python") or p.is_relative_to(ROOT / "libtorch")]
     assert len(front_ends) > 1

@@ -24,8 +24,8 @@ from tests.driver import LITHIFY
 from tests.test_capi import MODEL, OK, Handle, lib, options  # noqa: F401
 
 DATA = ROOT / "tests" / "data"
-# Members of ExportOptions that are no options: what a capture says of itself, and who reads the messages.
-NO_OPTIONS = {"left", "interface"}
+# Members of ExportOptions that are not options: who reads the messages.
+NO_OPTIONS = {"interface"}
 # Options of the program that are not about the model, and short forms.
 OF_THE_PROGRAM = {"--help", "--output", "--json", "--verbose", "--quiet", "--no-recover"}
 # The same option by another function.

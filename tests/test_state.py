@@ -229,7 +229,7 @@ def test_a_list_that_grows(tmp_path: Path, out: Path) -> None:
     path = scripted(Cache(), tmp_path / "net")
     for flags in ((), ("--state", "io")):
         messages = refusal(lithify(*command(path, out, *flags)), "LTH049", out=out)
-        assert "every run makes the list 'rows' longer" in messages and "--state frozen" in messages, messages
+        assert "every run appends to the list 'rows'" in messages and "--state frozen" in messages, messages
     assert lithify(*command(path, out, "--state", "frozen")).returncode == 0
     x = torch.randn(2, 4)
     compare(Session(out).run(x), flat(Cache()(x)))
@@ -238,7 +238,7 @@ def test_a_list_that_grows(tmp_path: Path, out: Path) -> None:
 def test_what_cannot_go_in_and_out_is_reset(tmp_path: Path, out: Path) -> None:
     path = scripted(Last(), tmp_path / "net")
     done = lithify(*command(path, out))
-    assert done.returncode == 0 and "warning LTH049: 'last' is set by every run" in done.stderr, done.stderr
+    assert done.returncode == 0 and "warning LTH049: every run sets 'last'" in done.stderr, done.stderr
     assert "test_state.py" in done.stderr  # the line
     x = torch.randn(2, 4)
     compare(Session(out).run(x), flat(Last()(x)))

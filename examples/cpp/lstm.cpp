@@ -1,4 +1,4 @@
-// A recurrent network with a state of its own making, for any batch and any length; two outputs.
+// A recurrent network that creates its initial state, for any batch and any length; two outputs.
 #include <iostream>
 #include <lithify/torch.hpp>
 

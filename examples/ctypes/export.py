@@ -33,10 +33,10 @@ def main(library: str, model: str, out: str, *inputs: str) -> int:
         lib.lithify_options_add_input(options, spec.encode())
     result = Handle()
     status = lib.lithify_export_file(model.encode(), out.encode(), options, ctypes.byref(result))
-    told = json.loads(lib.lithify_result_json(result))
+    report = json.loads(lib.lithify_result_json(result))
     lib.lithify_result_free(result)
     lib.lithify_options_free(options)
-    print(json.dumps(told, indent=2))
+    print(json.dumps(report, indent=2))
     return int(status)
 
 

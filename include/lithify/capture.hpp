@@ -60,7 +60,7 @@ struct Capture {
   std::shared_ptr<const void> keep;      ///< owns the memory that `model` points into
 };
 
-/// Thrown by a front end: the model cannot be captured so. The text says why.
+/// Thrown by a front end: the model cannot be captured so. The text is the reason.
 class LITHIFY_API CannotCapture : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

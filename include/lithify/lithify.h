@@ -113,13 +113,13 @@ LITHIFY_API lithify_status lithify_options_add_custom_opset(lithify_options* opt
 /** Whether an unknown operator is kept as a node of the domain that its namespace names; 0 or 1. */
 LITHIFY_API lithify_status lithify_options_set_allow_custom(lithify_options* options, int allow);
 
-/** Whether weights go to a file of their own. */
+/** Whether weights go to a separate file. */
 enum {
   LITHIFY_EXTERNAL_DATA_AUTO = 0,   /**< above 2 GB: the default */
   LITHIFY_EXTERNAL_DATA_ALWAYS = 1, /**< however small */
   LITHIFY_EXTERNAL_DATA_NEVER = 2   /**< a model above 2 GB is an error */
 };
-/** Sets whether weights go to a file of their own: one of LITHIFY_EXTERNAL_DATA_. */
+/** Sets whether weights go to a separate file: one of LITHIFY_EXTERNAL_DATA_. */
 LITHIFY_API lithify_status lithify_options_set_external_data(lithify_options* options, int when);
 /** Whether every value is compared with the type and sizes that torch.export recorded of it; 0 or 1. A difference is a
  * fault of the exporter and an error. */

@@ -187,13 +187,13 @@ struct ExportOptions {
   /// Keeps an unknown operator as a node of the domain that its namespace names, with all its arguments.
   bool allow_custom = false;
 
-  /// Whether weights go to a file of their own.
+  /// Whether weights go to a separate file.
   enum class ExternalData {
     Auto,    ///< above 2 GB
     Always,  ///< however small
     Never    ///< a model above 2 GB is an error
   };
-  ExternalData external_data = ExternalData::Auto;              ///< whether weights go to a file of their own
+  ExternalData external_data = ExternalData::Auto;              ///< whether weights go to a separate file
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< called with the bytes written so far and in all
   /// Compares every value with the type and sizes that torch.export recorded of it. A difference is a fault of the
   /// exporter and an error.

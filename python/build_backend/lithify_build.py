@@ -1,6 +1,6 @@
 """The build backend of the wheel: scikit-build-core, after a look at the C++ libraries that it compiles against.
 
-They come from the system. On Debian and with the rights to do so, what is missing is installed; else the build says what to
+They come from the system. On Debian and with the rights to do so, what is missing is installed; else the build reports what to
 install.
 """
 
@@ -32,7 +32,7 @@ def _install_libraries() -> None:
     if shutil.which("c++"):  # as CMake by itself; another name of the same compiler is another one to ccache
         os.environ.setdefault("CXX", "c++")
     if shutil.which("dpkg-query") is None:
-        return  # another system: CMake says what is missing
+        return  # another system: CMake reports what is missing
     may_install = os.geteuid() == 0 or (
         shutil.which("sudo") is not None and subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode == 0
     )

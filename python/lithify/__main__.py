@@ -12,9 +12,9 @@ from lithify._errors import ExportError
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="lithify", description="what of lithify needs PyTorch")
+    parser = argparse.ArgumentParser(prog="lithify", description="the commands that need PyTorch")
     command = parser.add_subparsers(required=True).add_parser(
-        "verify", help="run a model of PyTorch and the ONNX model that was made of it, and compare them"
+        "verify", help="compare a PyTorch model with the ONNX model that was exported from it"
     )
     command.add_argument("reference", help="a file of torch.jit.save or torch.export.save")
     command.add_argument("model", help="the ONNX model")
@@ -42,7 +42,7 @@ def _saved(path: str) -> Any:
 
 
 def _sample(reference: str) -> tuple[Any, ...]:
-    """Arguments of the types and sizes that the file says the model was captured with. Whole numbers are 0 and 1: they may be
+    """Arguments of the types and sizes that the model was captured with, as the file has them. Integers are 0 and 1: they may be
     positions in tables."""
     import torch
 
@@ -51,7 +51,7 @@ def _sample(reference: str) -> tuple[Any, ...]:
     for value in inspect(os.fspath(reference)).inputs:
         dtype = getattr(torch, value.dtype, None)
         if dtype is None or not all(size.isdigit() for size in value.shape):
-            raise ExportError(f"the file does not say the type and sizes of the input '{value.name}': give --inputs")
+            raise ExportError(f"the file does not have the type and sizes of the input '{value.name}': specify it with --inputs")
         shape = [int(size) for size in value.shape]
         made.append(torch.randn(shape).to(dtype) if dtype.is_floating_point else torch.randint(0, 2, shape).to(dtype))
     return tuple(made)

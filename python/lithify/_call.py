@@ -21,7 +21,7 @@ Axes = dict[str, dict[int, str]]  # by name of an input or output
 
 
 class Call:
-    """The arguments of export that are about the model. `notes` is what there is to know of it."""
+    """The arguments of export that are about the model. `notes` are for the user."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Call:
                 self._keep_number(used.index, used.where)
 
     def _keep_number(self, index: int, where: str) -> None:
-        """An argument that was given as a number stays one, as in torch.onnx.export: it is no input of the file."""
+        """An argument that was given as a number stays one, as in torch.onnx.export: it is not an input of the file."""
         self.constants[self.arguments.names[index]] = self.arguments.numbers[index], where
         self.arguments = self.arguments.without(index)
         del self.input_names[index]
@@ -160,7 +160,7 @@ class Call:
         return self.axes
 
     def _specifications(self, captured: Capture) -> list[str]:
-        """Types and sizes of the inputs, for a program that has no sample of its own."""
+        """Types and sizes of the inputs, for a program without a sample."""
         if captured.kind != "script":
             return []
         return [

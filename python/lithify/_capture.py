@@ -46,8 +46,8 @@ class Capture:
 
 def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions) -> Capture:
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any."""
-    watch = _Leaving(arguments.numbers)
-    adapter, outputs = _adapter(root, call, arguments, watch.left)
+    watch = _Escapes(arguments.numbers)
+    adapter, outputs = _adapter(root, call, arguments, watch.escaped)
     with warnings.catch_warnings(), torch.no_grad(), watch, functions.recorded():
         warnings.simplefilter("ignore")
         try:
@@ -82,7 +82,7 @@ def export(root: nn.Module | None, call: Callable[..., Any], arguments: Argument
         except Exception as error:
             raise CannotCapture(f"torch.export cannot capture the model: {first_line(error)}") from error
         if not _gives_the_same(program.module(), adapter, sample):
-            raise CannotCapture("what torch.export captured gives other results on the sample than the model by itself")
+            raise CannotCapture("the program that torch.export captured gives other results on the sample than the model")
     captured = exported(program)
     captured.outputs = list(outputs)
     return captured
@@ -199,16 +199,16 @@ def _python_random() -> Iterator[None]:
 
 
 class UsedByPython(BaseException):  # not to be caught by the model
-    """A traced program turns an argument that was given as a number into a Python value: it is no input then."""
+    """A traced program turns an argument that was given as a number into a Python value: it is not an input then."""
 
     def __init__(self, index: int, where: str) -> None:
         self.index, self.where = index, where
 
 
-class _Leaving(TorchFunctionMode):
-    """Finds where a traced program turns a tensor into a Python value: the trace has one outcome of what follows. `left` has the
-    tensors that are sizes, or computed from sizes, and `sizes` says where each left; `data` says it of those that are not.
-    `numbers` are the arguments that were given as numbers; one that leaves ends the trace."""
+class _Escapes(TorchFunctionMode):
+    """Finds where a traced program turns a tensor into a Python value: the trace has one outcome of the rest. `escaped` has the
+    tensors that are sizes, or computed from sizes, and `sizes` has where each escapes; `data` has it for those that are not.
+    `numbers` are the arguments that were given as numbers; one that escapes ends the trace."""
 
     values = ("__bool__", "__int__", "__float__", "__index__", "__format__", "__contains__", "__array__", "numpy")
     values += ("item", "tolist", "tensor", "equal", "allclose", "is_nonzero")
@@ -219,28 +219,28 @@ class _Leaving(TorchFunctionMode):
         self.numbers = numbers
         self.data: list[str] = []
         self.sizes: list[str] = []
-        self.left: list[torch.Tensor] = []
+        self.escaped: list[torch.Tensor] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         if (name in self.values or name in self.of_sizes) and torch._C._is_tracing():
             for tensor in _tensors(args):
-                self._leaves(name, tensor)
+                self._escapes(name, tensor)
         return func(*args, **(kwargs or {}))
 
-    def _leaves(self, name: str, tensor: torch.Tensor) -> None:
+    def _escapes(self, name: str, tensor: torch.Tensor) -> None:
         where = f"{name.strip('_')} of a %s{user_line()}"
         if name in self.of_sizes:
-            gone = [size for size in tensor.shape if isinstance(size, torch.Tensor)]
+            sizes = [size for size in tensor.shape if isinstance(size, torch.Tensor)]
         elif inputs := _inputs_of(tensor):
             if all(self.numbers[i] is not None for i in inputs):
                 raise UsedByPython(inputs[0], where % "number")
             self.data.append(where % "tensor")
             return
         else:
-            gone = [tensor]
-        self.left += gone
-        self.sizes += [where % "size"] * len(gone)
+            sizes = [tensor]
+        self.escaped += sizes
+        self.sizes += [where % "size"] * len(sizes)
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -275,7 +275,7 @@ def _inputs_of(tensor: torch.Tensor) -> list[int]:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """torch.export prints what it has when it fails; the error says as much."""
+    """torch.export prints its state when it fails; the error contains as much."""
     logger = logging.getLogger("torch")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -406,7 +406,7 @@ def first_line(error: Exception) -> str:
 
 
 def _explained(error: Exception, root: nn.Module | None, arguments: Arguments) -> CannotCapture:
-    """Says which layer refused the sample, what it is, and what it was given."""
+    """Names the layer that fails on the sample, its type, and its arguments."""
     given = ", ".join(
         f"{n}: {str(t.dtype).removeprefix('torch.')}{list(t.shape)}"
         for n, t in zip(arguments.names, arguments.tensors, strict=True)
@@ -423,5 +423,5 @@ def _explained(error: Exception, root: nn.Module | None, arguments: Arguments) -
             line = f"{file}:{number}"
     if layer is not None:
         shown = str(layer) if len(str(layer)) < 200 and "\n" not in str(layer) else type(layer).__name__
-        text += f"\n  the layer that refused it: '{names[id(layer)]}', {shown}"
+        text += f"\n  the layer that fails: '{names[id(layer)]}', {shown}"
     return CannotCapture(text + (f"\n  called at {line}" if line else ""))

@@ -1,4 +1,4 @@
-"""custom_translation_table: Python functions that say what operators of torch.library and autograd.Functions become.
+"""custom_translation_table: Python functions that translate operators of torch.library and autograd.Functions.
 
 A function takes the arguments of its operator, tensors as Value, and returns one Value or several. It makes nodes by
 `lithify.ops`, or by the opsets of onnxscript, as functions for torch.onnx.export do:
@@ -50,7 +50,7 @@ class Value:
 class Ops:
     """Makes nodes: `ops.Celu(x, alpha=0.5)`. Inputs are values, numbers, lists of whole numbers, None; keywords are attributes.
 
-    `ops.TopK(x, [3], outputs=2)` has several results. A node of another domain says what its results are, as in a file of custom
+    `ops.TopK(x, [3], outputs=2)` has several results. A node of another domain declares its results, as in a file of custom
     operators: `ops("com.example", 1).Twice(x, types=["like x"])`.
     """
 
@@ -89,7 +89,7 @@ def _handle(call: _core.CustomCall, value: Any, like: int | None) -> int | None:
         return call.constant(float(value), like)
     if isinstance(value, list | tuple) and all(isinstance(v, int) for v in value):
         return call.integers_constant(list(value))
-    raise ExportError(f"{value!r} is no input of a node: a value, a number or a list of whole numbers is wanted")
+    raise ExportError(f"{value!r} is not an input of a node: pass a value, a number or a list of integers")
 
 
 def _attribute(value: Any) -> Any:
@@ -115,7 +115,7 @@ class Translations:
             schema = getattr(overload, "_schema", None)
             if schema is None:
                 raise ExportError(
-                    f"custom_translation_table has {key!r}, which is no operator: torch.ops.mylib.op.default is one"
+                    f"custom_translation_table has {key!r}, which is not an operator: use one such as torch.ops.mylib.op.default"
                 )
             self.plugins.append((str(schema), functools.partial(self._run, schema=schema, function=function)))
 

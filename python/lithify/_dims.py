@@ -29,7 +29,7 @@ def from_axes(dynamic_axes: Mapping[str, Any]) -> Axes:
 
 def _axis(name: str, axis: Any) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int):
-        raise ExportError(f"dynamic_axes of '{name}' has the axis {axis!r}, which is no integer")
+        raise ExportError(f"dynamic_axes of '{name}' has the axis {axis!r}, which is not an integer")
     return axis
 
 
@@ -61,7 +61,7 @@ def from_shapes(dynamic_shapes: Any, arguments: Arguments, names: Sequence[str])
 
 
 def _match(value: Any, shape: Any, counter: Any, described: dict[int, Any]) -> None:
-    """Pairs the tensors in `value`, in the order of flattening, with what `shape` says of them."""
+    """Pairs the tensors in `value`, in the order of flattening, with what `shape` has for them."""
     if isinstance(value, torch.Tensor):
         described[next(counter)] = shape
         return
@@ -121,7 +121,7 @@ def _dim_name(dim: Any, name: str, axis: int, tensor: torch.Tensor) -> str | Non
         return None if "STATIC" in str(dim) else f"{name}_dim_{axis}"
     if isinstance(dim, int):
         if dim != tensor.shape[axis]:
-            raise ExportError(f"dynamic_shapes says that axis {axis} of '{name}' is {dim}; the sample has {tensor.shape[axis]}")
+            raise ExportError(f"dynamic_shapes sets axis {axis} of '{name}' to {dim}; the sample has {tensor.shape[axis]}")
         return None
     label = getattr(dim, "__name__", None)
     if label is None or not label.isidentifier():

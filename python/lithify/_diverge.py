@@ -2,8 +2,8 @@
 
 The values of both are kept as signatures of a hundred numbers, those of the exported model a few dozen nodes at a time, so that
 memory stays bounded. A node is right when its value is one that an operator of the live model computes; the nodes in between,
-which only say one operator in several, lead to one that is right. So what leads to a wrong output and to nothing right is where
-the fault is, and the first of it is told.
+which only express one operator in several, lead to one that is right. So what leads to a wrong output and to nothing right is
+where the fault is, and its first node is reported.
 """
 
 from __future__ import annotations
@@ -182,8 +182,8 @@ def _computed(model: onnx.ModelProto, folder: str, feed: Feed) -> tuple[dict[str
                 try:
                     values |= _values(model, folder, feed, [name])
                 except Exception as error:
-                    told = re.search(r"Name:'([^']*)'", str(error))
-                    nodes = [n for n in model.graph.node if (told and n.name == told[1]) or (not told and name in n.output)]
+                    named = re.search(r"Name:'([^']*)'", str(error))
+                    nodes = [n for n in model.graph.node if (named and n.name == named[1]) or (not named and name in n.output)]
                     stopped = nodes[0] if nodes else None
                     break
         for name, value in values.items():

@@ -116,7 +116,7 @@ def export(
     if capture not in ("auto", "trace", "script", "export"):
         raise ValueError(f"capture is 'auto', 'trace', 'script' or 'export', not {capture!r}")
     if dynamic_axes and dynamic_shapes:
-        raise ExportError("dynamic_axes and dynamic_shapes are both given: they say the same in two ways")
+        raise ExportError("dynamic_axes and dynamic_shapes are both given: pass one of them")
 
     path = os.fspath(f) if isinstance(f, str | os.PathLike) else None
     if path is None and f is not None and not hasattr(f, "write"):
@@ -164,7 +164,8 @@ def export(
         capture=done.capture,
         why=f"the model is a {type(call.model).__name__}" if call.strategy else done.capture_reason,
         messages=done.messages,
-        notes=call.notes + [f"'{n}' is {value} in the file, and no input: {why}" for n, (value, why) in call.constants.items()],
+        notes=call.notes
+        + [f"'{n}' is the constant {v} in the file, not an input: {why}" for n, (v, why) in call.constants.items()],
         constants={name: value for name, (value, _) in call.constants.items()},
         seconds=dict(done.seconds),
         graph=done.graph_text,

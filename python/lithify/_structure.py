@@ -65,7 +65,7 @@ Children = tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]
 
 
 def _children(value: Any, name: str) -> Children | None:
-    """What a container holds, with names, and how to make another one; None when it is no container."""
+    """What a container holds, with names, and how to make another one; None when it is not a container."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return [(join(name, f), v) for f, v in zip(value._fields, value, strict=True)], lambda items: type(value)(*items)
     if isinstance(value, tuple | list):

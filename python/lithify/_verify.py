@@ -43,8 +43,10 @@ class Verification:
     def __str__(self) -> str:
         lines = [f"{'run':<32}{'error / allowed':>16}"]
         for run in self.runs:
-            said = "skipped: " + run.skipped if run.skipped else "; ".join(f"{n}: {w}" for n, w in run.wrong.items()) or "right"
-            lines.append(f"{run.what:<32}{run.error:>16.2g}  {said}")
+            outcome = (
+                "skipped: " + run.skipped if run.skipped else "; ".join(f"{n}: {w}" for n, w in run.wrong.items()) or "right"
+            )
+            lines.append(f"{run.what:<32}{run.error:>16.2g}  {outcome}")
         return "\n".join([*lines, str(self.divergence)] if self.divergence else lines)
 
     def check(self) -> None:
@@ -63,7 +65,7 @@ def verify(
 ) -> Verification:
     """Runs both: at the sample, on other values, and at other sizes of every dynamic dimension, or those in `sizes`, by the names
     of the dimensions. `model` is live, or the path of a file of torch.jit.save or torch.export.save. Where they differ, the node
-    is named that does so first. Needs onnx and onnxruntime. Raises ExportError when the file is no valid model."""
+    is named that does so first. Needs onnx and onnxruntime. Raises ExportError when the file is not a valid model."""
     return _Comparison(model, exported, args, kwargs).run(sizes)
 
 
@@ -83,7 +85,7 @@ class _Comparison:
         try:
             onnx.checker.check_model(file if isinstance(file, bytes) else os.fspath(file), full_check=True)
         except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-            raise ExportError(f"the ONNX checker refuses the model: {error}") from error
+            raise ExportError(f"the ONNX checker rejects the model: {error}") from error
         contents = file if isinstance(file, bytes) else Path(file).read_bytes()
         self.proto = onnx.load_from_string(contents)
         self.session = _diverge.session(contents, self.folder, plain=False)
@@ -150,7 +152,7 @@ class _Comparison:
         try:
             expected = self._live(tensors)
         except Exception as error:
-            run.skipped = f"the live model refuses it ({type(error).__name__})"
+            run.skipped = f"the live model fails ({type(error).__name__})"
             return run
         outputs = [o.name for o in self.session.get_outputs()]
         try:

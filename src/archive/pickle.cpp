@@ -427,7 +427,7 @@ class Unpickler {
     if (begin <= floor()) throw fail("a container is missing");
     const PickleValue target = stack_[begin - 1];
     if (!target.is(kind) && !target.is(Kind::Reduce) && !target.is(Kind::Object))
-      throw fail("items for a value that is no container");
+      throw fail("items for a value that is not a container");
     std::vector<PickleValue>& items = target.node_->items;
     items.insert(items.end(), stack_.begin() + static_cast<ptrdiff_t>(begin), stack_.end());
     stack_.resize(begin);
@@ -452,7 +452,7 @@ class Unpickler {
   void build() {
     const PickleValue state = pop();
     const PickleValue target = top();
-    if (!target.is(Kind::Object) && !target.is(Kind::Reduce)) throw fail("state for a value that is no object");
+    if (!target.is(Kind::Object) && !target.is(Kind::Reduce)) throw fail("state for a value that is not an object");
     if (!target.state().is(Kind::None)) throw fail("an object is built twice");
     target.node_->state = state;
   }

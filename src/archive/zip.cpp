@@ -54,7 +54,7 @@ struct Directory {
   uint64_t count;
 };
 
-/// What the zip64 end record says, if there is a locator before the classic end record.
+/// The contents of the zip64 end record, if there is a locator before the classic end record.
 std::optional<Directory> read_zip64_end(Bytes file, size_t end) {
   if (end < locator_size || load_le<uint32_t>(file, end - locator_size) != locator_signature) return std::nullopt;
   const size_t locator = end - locator_size;
@@ -62,7 +62,7 @@ std::optional<Directory> read_zip64_end(Bytes file, size_t end) {
   if (load_le<uint32_t>(file, locator + 4) != 0 || load_le<uint32_t>(file, locator + 16) > 1)
     throw bad("the zip archive spans several disks");
   if (!inside(record, end64_size, locator) || load_le<uint32_t>(file, record) != end64_signature)
-    throw bad("the zip64 end record is not where its locator says");
+    throw bad("the zip64 end record is not where its locator points");
   if (load_le<uint32_t>(file, record + 16) != 0 || load_le<uint32_t>(file, record + 20) != 0)
     throw bad("the zip archive spans several disks");
   Directory d{load_le<uint64_t>(file, record + 48), load_le<uint64_t>(file, record + 40),
@@ -156,7 +156,7 @@ void locate_data(Bytes file, const Directory& directory, Listed& item) {
   const auto fail = [&](std::string_view what) { return bad(fmt::format("record '{}' {}", e.name, what)); };
   if (!inside(item.header, local_size, directory.offset)) throw fail("lies outside the data of the archive");
   const Bytes header = file.subspan(item.header, local_size);
-  if (load_le<uint32_t>(header, 0) != local_signature) throw fail("has no header where the directory says");
+  if (load_le<uint32_t>(header, 0) != local_signature) throw fail("has no header where the directory points");
   const auto flags = load_le<uint16_t>(header, 6);
   if (flags & flags_encrypted) throw fail("is encrypted");
   const size_t name_size = load_le<uint16_t>(header, 26);
@@ -273,7 +273,7 @@ struct Archive::Impl {
 
   Bytes stored(const Entry& e) const { return contents.bytes.subspan(e.offset, e.stored_size); }
 
-  /// A stored checksum of 0 means that the writer was told not to compute any.
+  /// A stored checksum of 0 means that the writer did not compute any.
   void compare_checksum(const Entry& e, Bytes bytes) const {
     if (e.crc == 0 || crc32(bytes) == e.crc) return;
     throw Error(Code::BadChecksum, fmt::format("record '{}' does not match its checksum", e.name),

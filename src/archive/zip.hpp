@@ -1,5 +1,5 @@
 // Zip archives as PyTorch and Python write them: stored and deflated records, zip64. Everything that a central
-// directory says is checked when the archive is opened, contents when they are read.
+// directory claims is checked when the archive is opened, contents when they are read.
 #pragma once
 
 #include <cstddef>

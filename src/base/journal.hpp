@@ -1,4 +1,4 @@
-// Collections that can be taken back to what they held: for attempts that may come to nothing.
+// Collections that can be taken back to what they held: for attempts that may fail.
 //
 //   Journal journal;
 //   JournaledList<Diagnostic> diagnostics(journal);
@@ -41,7 +41,7 @@ class Journal {
     size_t begin_;
   };
 
-  /// Tells how to undo what was just done.
+  /// Registers how to undo what was just done.
   template <class Undo>
   void did(Undo undo) {
     if (open_ > 0) undo_.emplace_back(std::move(undo));

@@ -25,7 +25,7 @@ struct Dim {
   int64_t stride;  // in elements
 };
 
-/// The dimensions of a view without those of size 1, neighbours merged where one stride covers both.
+/// The dimensions of a view without those of size 1, neighbors merged where one stride covers both.
 std::vector<Dim> merged_dims(const TensorView& view) {
   std::vector<Dim> dims;
   for (size_t i = 0; i < view.sizes.size(); ++i) {
@@ -148,7 +148,7 @@ void transpose_unit(std::byte* to, int64_t to_row, const std::byte* from, int64_
     constexpr int64_t block = std::max<int64_t>(32, side);
     whole_rows = rows / side * side;
     whole_columns = columns / side * side;
-    // By blocks of columns, then by cache lines of them: a line is read once, and its neighbours soon after.
+    // By blocks of columns, then by cache lines of them: a line is read once, and its neighbors soon after.
     for (int64_t c0 = 0; c0 < whole_columns; c0 += block) {
       for (int64_t r0 = 0; r0 < whole_rows; r0 += line) {
         for (int64_t c = c0; c < std::min(c0 + block, whole_columns); c += side) {

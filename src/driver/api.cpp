@@ -222,7 +222,7 @@ ExportResult export_file(const ModelSource& model, const std::string& out, const
   guarded(options.interface, [&] {
     std::error_code ignored;
     if (std::filesystem::equivalent(model.path, out, ignored))
-      throw Error(Code::BadOption, fmt::format("the output '{}' is the model itself", out));
+      throw Error(Code::BadOption, fmt::format("the output '{}' is the model itself", out), "write to another path");
   });
   return export_to(model, std::filesystem::path(out), options);
 }
@@ -270,7 +270,7 @@ OperatorStatus status_of(const std::string& name, int count) {
 namespace {
 
 /// The model in every opset, and which of them to choose. Hard-coded sizes are recovered once: what numbers stand for
-/// does not depend on the opset. `asked` is what became of the opset that was asked for.
+/// does not depend on the opset. `asked` is the result for the opset that was asked for.
 void try_opsets(const driver::PreparedModel& model, const driver::Traces& traces, const driver::Recovered& asked,
                 CheckResult& result) {
   std::optional<driver::Recovered> known;

@@ -434,7 +434,8 @@ class PluginCall : public CustomCall {
   Versions& versions_;
 };
 
-// ---- operators that nobody declared ---------------------------------------------------------------------------------
+// ---- operators without a declaration
+// ---------------------------------------------------------------------------------
 
 /// The calls of operators without a rule: name, number of positional arguments, names of the others.
 using Unknown = std::set<std::pair<std::string, std::pair<size_t, std::vector<std::string>>>>;

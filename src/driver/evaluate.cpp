@@ -41,17 +41,18 @@ bool uses(const onnx::Graph& graph, const std::set<std::string>& inputs) {
 
 Diagnostic keeps_state(const eval::Change& change) {
   if (!change.after && change.grows)
-    return {Code::UnsupportedState,
-            Severity::Error,
-            fmt::format("every run makes the list '{}' longer, and the next one finds it so", change.name),
-            change.place,
-            fmt::format("{} lets every run start from what the file holds", option("state", "frozen")),
-            change.name};
+    return {
+        Code::UnsupportedState,
+        Severity::Error,
+        fmt::format("every run appends to the list '{}', and the next run starts with the longer list", change.name),
+        change.place,
+        fmt::format("{} resets it in every run", option("state", "frozen")),
+        change.name};
   if (!change.after)
     return {
         Code::UnsupportedState,
         Severity::Warning,
-        fmt::format("'{}' is set by every run; in the export, every run begins with what the file holds", change.name),
+        fmt::format("every run sets '{}'; the exported model starts every run with the value in the file", change.name),
         change.place,
         "",
         change.name};
@@ -59,8 +60,8 @@ Diagnostic keeps_state(const eval::Change& change) {
           Severity::Error,
           fmt::format("the results depend on '{}', which every run changes", change.name),
           change.place,
-          fmt::format("{} makes it an input and an output; {} lets every run start from what the file holds",
-                      option("state", "io"), option("state", "frozen")),
+          fmt::format("{} makes it an input and an output; {} resets it in every run", option("state", "io"),
+                      option("state", "frozen")),
           change.name};
 }
 
@@ -149,7 +150,8 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
     const sym::Observed observed(*sym_, &recorder);
     Outputs outputs = collect_outputs(builder, result.value);
     if (escapes_) out->escaped = take_escaped(*escapes_, outputs);
-    if (outputs.empty()) throw Error(Code::UnsupportedType, "the model returns no tensor");
+    if (outputs.empty())
+      throw Error(Code::UnsupportedType, "the model returns no tensor", "return at least one tensor from forward");
     name_outputs(options_, *out->model.graph, outputs);
     for (const eval::Change& change : out->changes)
       if (state.outputs && state.names.contains(change.name)) outputs.emplace_back(change.name + ".next", change.after);
@@ -179,7 +181,7 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate(const Variant& variant) const
     if (changes.size() == known) break;
     if (!state.names.empty()) with = evaluate_with(variant, state);
   }
-  // What no result depends on concerns nobody: statistics in training, results kept for a look.
+  // What no result depends on is ignored: statistics in training, results kept for inspection.
   const bool kept = with && (with->failed() || uses(*with->model.graph, state.names));
   state.outputs = options_.state == ExportOptions::State::InOut;
   if (kept && state.outputs) out = evaluate_with(variant, state);

@@ -129,11 +129,15 @@ class InputFinder {
 
   void apply(const InputSpec& spec, TensorInput& in) const {
     if (in.settled && spec.dtype && spec.dtype != in.dtype)
-      throw Error(Code::BadOption, fmt::format("{} describes '{}' as {}, and in the file it is {}", option("inputs"),
-                                               in.path, name_of(*spec.dtype), name_of(*in.dtype)));
+      throw Error(Code::BadOption,
+                  fmt::format("{} describes '{}' as {}, and in the file it is {}", option("inputs"), in.path,
+                              name_of(*spec.dtype), name_of(*in.dtype)),
+                  "leave the type out, or save the model with a sample of this type");
     if (in.sizes && in.sizes->size() != spec.sizes.size())
-      throw Error(Code::BadOption, fmt::format("{} gives '{}' {} dimensions, and the sample in the file has {}",
-                                               option("inputs"), in.path, spec.sizes.size(), in.sizes->size()));
+      throw Error(Code::BadOption,
+                  fmt::format("{} gives '{}' {} dimensions, and the sample in the file has {}", option("inputs"),
+                              in.path, spec.sizes.size(), in.sizes->size()),
+                  "give one size for each dimension of the sample");
     if (spec.dtype) in.dtype = spec.dtype;
     std::vector<InputSpec::Size> sizes = spec.sizes;
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -166,7 +170,8 @@ class InputFinder {
     for (const InputSpec& spec : specs_)
       if (!used_.contains(&spec))
         throw Error(Code::UnknownInput,
-                    fmt::format("{} names '{}', and the model's inputs are {}", option("inputs"), spec.name, paths()));
+                    fmt::format("{} names '{}', and the model's inputs are {}", option("inputs"), spec.name, paths()),
+                    "use one of these names");
   }
 
   std::string paths() const {
@@ -179,13 +184,16 @@ class InputFinder {
     const std::vector<std::string>& names = options_.input_names;
     if (names.empty()) return;
     if (names.size() > found_.size())
-      throw Error(Code::BadOption, fmt::format("{} input names are given, and the model has {} tensor inputs ({})",
-                                               names.size(), found_.size(), paths()));
+      throw Error(Code::BadOption,
+                  fmt::format("{} input names are given, and the model has {} tensor inputs ({})", names.size(),
+                              found_.size(), paths()),
+                  fmt::format("give at most one name for each input by {}", option("input_names")));
     for (size_t i = 0; i < names.size(); ++i) found_[i].name = names[i];
     std::set<std::string> distinct;
     for (const TensorInput& in : found_)
       if (!distinct.insert(in.name).second)
-        throw Error(Code::BadOption, fmt::format("two inputs are called '{}'", in.name));
+        throw Error(Code::BadOption, fmt::format("two inputs are called '{}'", in.name),
+                    fmt::format("give different names by {}", option("input_names")));
   }
 
   /// Makes axes of the input of that name dynamic. A name that is not an input may be an output: the outputs are known
@@ -200,7 +208,8 @@ class InputFinder {
       const int64_t at = axis < 0 ? axis + rank : axis;
       if (at < 0 || at >= rank)
         throw Error(Code::BadOption,
-                    fmt::format("input '{}' has {} dimensions, and axis {} is declared dynamic", name, rank, axis));
+                    fmt::format("input '{}' has {} dimensions, and axis {} is declared dynamic", name, rank, axis),
+                    fmt::format("declare axes {} to {}", -rank, rank - 1));
       InputSpec::Size& size = (*in->sizes)[static_cast<size_t>(at)];
       check_open(*in, name, static_cast<size_t>(at), size);
       size.name = dimension;

@@ -23,8 +23,8 @@ namespace lithify::driver {
 struct TensorInput {
   std::string path;                 ///< "x", "pair_0", "table_k": the parameter and the way into it
   std::string name;                 ///< in the ONNX file
-  std::optional<DType> dtype = {};  ///< empty when nobody gives it
-  std::optional<std::vector<InputSpec::Size>> sizes = {};  ///< empty when nobody gives them
+  std::optional<DType> dtype = {};  ///< empty when it is not known
+  std::optional<std::vector<InputSpec::Size>> sizes = {};  ///< empty when they are not known
   bool settled = false;                                    ///< whether the file decides which of its sizes are open
   const program::Expr* integer = nullptr;  ///< of an integer that the program calls by this name: the input is 0-d
   bool number = false;                     ///< whether forward takes a number of Python: the input is 0-d
@@ -36,7 +36,7 @@ struct TensorInput {
 std::vector<TensorInput> find_inputs(const program::Program& program, const ExportOptions& options,
                                      std::vector<Diagnostic>* warnings = nullptr);
 
-/// That nobody gives the type or the sizes of an input, and how to specify them.
+/// That the type or the sizes of an input are not known, and how to specify them.
 Error missing_info(const TensorInput& in);
 
 /// What evaluation starts from.

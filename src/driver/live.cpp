@@ -70,14 +70,15 @@ class LiveExport {
     Captures captures;
     captures.push_back(require({kind, {}, false}));
     for (const std::string& what : captures[0].escaped_data)
-      notes_.push_back(captured(Severity::Warning, "the trace has one outcome of " + what));
+      notes_.push_back(captured(Severity::Warning, "the trace follows only one outcome of " + what));
     return convert(std::move(captures), kind, "asked for");
   }
 
   /// A trace, where one shows all; two at different sizes, where they agree; else a kind that has the branches as well.
   LiveConverted followed() {
     const Capture traced = require({});
-    if (!traced.escaped_data.empty()) return other_kind("a trace has one outcome of " + traced.escaped_data[0]);
+    if (!traced.escaped_data.empty())
+      return other_kind("a trace follows only one outcome of " + traced.escaped_data[0]);
     const Sizes sample = model_.sample_sizes();
     if (sample.empty()) return convert({traced}, CaptureKind::Trace, "a trace of one run: no size is dynamic");
     try {
@@ -90,14 +91,15 @@ class LiveExport {
         if (std::optional<Capture> other = attempt({CaptureKind::Trace, sizes, false}))
           return convert({traced, *std::move(other)}, CaptureKind::Trace,
                          fmt::format("traces of two runs, at the sample's sizes and at {}", text_of(sizes)));
-      notes_.push_back(captured(Severity::Note,
-                                "the model runs at no other size that was tried: only the sample shows what it does"));
+      notes_.push_back(
+          captured(Severity::Note,
+                   "the model does not run at any other size that was tried: the sample alone shows what it does"));
       return convert({traced}, CaptureKind::Trace, "a trace of one run");
     } catch (const Error& error) {
       if (!is_about_sizes(error)) throw;
       failures_ = error.diagnostics();
     }
-    return other_kind("traces at different sizes do not show what it does at others");
+    return other_kind("traces at several sizes do not determine what it does at others");
   }
 
   /// Every size is a number in a trace: traces at three sizes of each dimension show what it is computed from.
@@ -105,7 +107,7 @@ class LiveExport {
     const Sizes sample = model_.sample_sizes();
     Captures captures = {require({})};
     if (sample.empty()) {
-      // Contents that the code reads behind the tracer's back show in a second trace.
+      // Contents that the code reads without the tracer show in a second trace.
       if (std::optional<Capture> other = attempt_varied({})) captures.push_back(*std::move(other));
       return convert(std::move(captures), CaptureKind::Trace, "a trace of one run: no size is dynamic");
     }
@@ -125,7 +127,7 @@ class LiveExport {
     for (CaptureKind kind : model_.other_kinds()) try {
         return convert({require({kind, {}, false})}, kind, why);
       } catch (const Error& error) {
-        // A capture that fails tells by itself of which kind it is.
+        // The message of a capture that fails names its kind.
         const Diagnostic& first = error.first();
         reasons.push_back(
             first.code == Code::CannotCapture

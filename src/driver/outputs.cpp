@@ -1,6 +1,7 @@
 #include "driver/outputs.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -54,6 +55,13 @@ std::string output_name(const std::string& path) {
   return std::isdigit(static_cast<unsigned char>(path[0])) ? "output_" + path : path;
 }
 
+std::string names_of(const std::vector<TensorInput>& inputs, const onnx::Graph& graph) {
+  std::vector<std::string> names;
+  for (const TensorInput& in : inputs) names.push_back(in.name);
+  for (const onnx::Value* out : graph.outputs) names.push_back(out->name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 Outputs collect_outputs(onnx::Builder& b, const eval::Value& result) {
@@ -65,17 +73,23 @@ Outputs collect_outputs(onnx::Builder& b, const eval::Value& result) {
 void name_outputs(const ExportOptions& options, const onnx::Graph& graph, Outputs& outputs) {
   for (auto& [name, value] : outputs) name = output_name(name);
   if (options.output_names.size() > outputs.size())
-    throw Error(Code::BadOption, fmt::format("{} output names are given, and the model has {} outputs",
-                                             options.output_names.size(), outputs.size()));
+    throw Error(Code::BadOption,
+                fmt::format("{} output names are given, and the model has {} outputs", options.output_names.size(),
+                            outputs.size()),
+                fmt::format("give at most one name for each output by {}", option("output_names")));
   for (size_t i = 0; i < options.output_names.size(); ++i) outputs[i].first = options.output_names[i];
   std::set<std::string> distinct;
   for (auto& [name, value] : outputs)
-    if (!distinct.insert(name).second) throw Error(Code::BadOption, fmt::format("two outputs are called '{}'", name));
+    if (!distinct.insert(name).second)
+      throw Error(Code::BadOption, fmt::format("two outputs are called '{}'", name),
+                  fmt::format("give different names by {}", option("output_names")));
   for (const onnx::Value* in : graph.inputs) {
     auto clash = std::find_if(outputs.begin(), outputs.end(), [&](auto& o) { return o.first == in->name; });
     if (clash == outputs.end()) continue;
     bool asked = static_cast<size_t>(clash - outputs.begin()) < options.output_names.size();
-    if (asked) throw Error(Code::BadOption, fmt::format("an input and an output are both called '{}'", in->name));
+    if (asked)
+      throw Error(Code::BadOption, fmt::format("an input and an output are both called '{}'", in->name),
+                  fmt::format("give the output another name by {}", option("output_names")));
     clash->first += "_out";
   }
 }
@@ -104,12 +118,14 @@ void check_dynamic(const ExportOptions& options, const onnx::Graph& graph, const
     if (input) continue;
     if (out == graph.outputs.end())
       throw Error(Code::UnknownInput,
-                  fmt::format("{} names '{}', which is neither an input nor an output", option("dynamic_axes"), name));
+                  fmt::format("{} names '{}', which is neither an input nor an output", option("dynamic_axes"), name),
+                  fmt::format("the names are {}", names_of(inputs, graph)));
     for (auto& [axis, dim] : axes) {
       int64_t rank = static_cast<int64_t>((*out)->rank()), at = axis < 0 ? axis + rank : axis;
       if (at < 0 || at >= rank)
         throw Error(Code::BadOption,
-                    fmt::format("output '{}' has {} dimensions, and axis {} is declared dynamic", name, rank, axis));
+                    fmt::format("output '{}' has {} dimensions, and axis {} is declared dynamic", name, rank, axis),
+                    fmt::format("declare axes {} to {}", -rank, rank - 1));
       if (onnx::Dim size = (*out)->shape[static_cast<size_t>(at)]; size.is_constant())
         diagnostics.push_back(
             {Code::BadOption,

@@ -23,7 +23,7 @@ Outputs collect_outputs(onnx::Builder& b, const eval::Value& result);
 /// BadOption where names clash.
 void name_outputs(const ExportOptions& options, const onnx::Graph& graph, Outputs& outputs);
 
-/// Complex outputs leave the model as real numbers, of which a warning says so.
+/// Complex outputs leave the model as real numbers, which a warning reports.
 void split_complex(onnx::Builder& b, Outputs& outputs, std::vector<Diagnostic>& diagnostics);
 
 /// Every name in dynamic_axes is that of an input or output, or UnknownInput is thrown. An axis of an output that is

@@ -81,7 +81,7 @@ void refuse_differing(const program::Program& program, const std::map<provenance
   std::vector<Diagnostic> out;
   for (const auto& [literal, values] : all)
     out.push_back({Code::HardCodedSize, Severity::Error,
-                   fmt::format("the number {} is another one in another trace: tracing hard-coded it", values[0]),
+                   fmt::format("the number {} differs in another trace: tracing hard-coded it", values[0]),
                    program.locate(literal.expr->pos),
                    "make it a formula of the dynamic dimensions by " + option("recover", "decided"), ""});
   if (!out.empty()) throw Error(std::move(out));

@@ -1,4 +1,4 @@
-// From where the caller says a model is to a Program.
+// From the caller's description of where a model is to a Program.
 #pragma once
 
 #include "lithify/lithify.hpp"

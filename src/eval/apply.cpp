@@ -173,8 +173,8 @@ Error about(std::string_view base, Code code, std::string message, std::string h
 Error no_rule(std::string_view base) {
   return about(base, Code::UnsupportedOperator, fmt::format("the operator {} is not supported", base),
                base.starts_with("python::")
-                   ? "save the program after run_decompositions(), which leaves operators alone"
-                   : fmt::format("{} lists what is supported; {} declares other operators", term("operators"),
+                   ? "save the program after run_decompositions(), which leaves only operators"
+                   : fmt::format("{} lists the supported operators; {} declares custom operators", term("operators"),
                                  option("custom_ops")));
 }
 
@@ -193,7 +193,7 @@ Error no_match(std::string_view base, const Refusals& refusals, const Arguments&
   for (auto& [name, v] : arguments.keywords)
     given += fmt::format("{}{}={}", given.empty() ? "" : ", ", name, describe(v));
   return about(base, Code::UnsupportedOverload, fmt::format("{} is not supported with the arguments ({})", base, given),
-               "");
+               "docs/operators.md lists the supported schemas");
 }
 
 }  // namespace
@@ -255,7 +255,7 @@ Value Evaluator::apply(std::string_view name, Arguments arguments, bool report) 
   return result;
 }
 
-/// What becomes of arguments that no rule sees: values that may be None, lists of unknown length, and Poison.
+/// How arguments are handled that no rule sees: values that may be None, lists of unknown length, and Poison.
 std::optional<Value> Evaluator::apply_without_rule(const OperatorName& op, const Arguments& arguments) {
   if (const Maybe* maybe = optional_among(arguments))
     return apply_to_optional(builder_, op.base, *maybe, arguments.positional);

@@ -27,7 +27,7 @@ struct Sides {
   onnx::Value* values[2] = {nullptr, nullptr};
 };
 
-/// The size that is 0 on a path (0: the condition holds, 1: it does not), where the condition says so.
+/// The size that is 0 on a path (0: the condition holds, 1: it does not), where that follows from the condition.
 std::optional<sym::Expr> absent(const onnx::Value* condition, size_t path) {
   const onnx::Node* node = condition->producer;
   if (!node) return std::nullopt;
@@ -223,7 +223,7 @@ void Evaluator::choose(const program::Stmt& s, Frame& frame) {
   Branch(*this, before, paths[0], paths[1], choice, frame).join();
 }
 
-/// Runs one branch in a body of its own. Nothing of a path that raises is left.
+/// Runs one branch in a separate body. Nothing of a path that raises is left.
 Evaluator::Path Evaluator::follow(const std::vector<program::Stmt>& statements, const State& before, Frame& frame) {
   Path path{builder_.new_body(onnx::Builder::Body::Branch), std::nullopt};
   Journal::Attempt attempt(journal_);

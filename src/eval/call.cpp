@@ -16,7 +16,8 @@ namespace {
 [[noreturn]] void run_time(const Schema& schema, std::string_view name) {
   throw Error(Code::UnsupportedArgument,
               fmt::format("{}: argument '{}' must be known at export, and is computed from the inputs",
-                          schema.full_name(), name));
+                          schema.full_name(), name),
+              "make it a constant of the model");
 }
 
 // Appends a text that is the same for the same number, string or list; false for other values.
@@ -98,7 +99,7 @@ Dim Call::as_size(std::string_view name, const Value& v) {
   if (auto* b = v.get_if<bool>()) return sym.constant(*b);
   if (auto* d = v.get_if<double>(); d && *d == static_cast<double>(static_cast<int64_t>(*d)))
     return sym.constant(static_cast<int64_t>(*d));
-  // A number known only at run time where an int is meant is a whole one: what math.floor gives.
+  // A number known only at run time where an int is expected is a whole one: what math.floor gives.
   if (v.is_tensor() && v.tensor()->rank() == 0 && (v.tensor()->is_number || !is_float(v.tensor()->dtype())))
     return onnx.symbol_of(v.tensor()->read(onnx), "n");
   wrong_kind(schema, name, v, "an int");

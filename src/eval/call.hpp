@@ -72,7 +72,7 @@ class Call {
 
   // ---- results --------------------------------------------------------------------------------------------------
   /// A view of the tensor argument `name`: `forward` gives it from the contents, `inverse` puts a changed one back.
-  /// `dense` says that a contiguous tensor's view is contiguous.
+  /// `dense` means that a contiguous tensor's view is contiguous.
   Value view(std::string_view name, std::function<onnx::Value*(onnx::Builder&, onnx::Value*)> forward,
              std::function<onnx::Value*(onnx::Builder&, onnx::Value*, onnx::Value*)> inverse = {}, bool dense = false);
   /// Calls another operator's rule: c.call("aten::mul", {a, b}).

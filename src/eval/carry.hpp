@@ -31,7 +31,7 @@ onnx::Value* carried(onnx::Builder& b, const Value& v);
 /// The same of a list that is read. Throws UnsupportedControlFlow where its elements are not known.
 onnx::Value* readable_elements(onnx::Builder& b, const Value& list);
 
-/// A value that may be None, as an optional of the graph. Throws UnsupportedControlFlow for what is no tensor or
+/// A value that may be None, as an optional of the graph. Throws UnsupportedControlFlow for what is not a tensor or
 /// number.
 onnx::Value* as_optional(onnx::Builder& b, const Maybe& maybe);
 
@@ -45,7 +45,7 @@ DType common_type(const Difference& d, const onnx::Value* first, const onnx::Val
 /// here; no elements, where the other is a sequence.
 onnx::Value* placeholder(onnx::Builder& b, const Difference& d, const onnx::Value* like);
 
-/// A name for a symbol, after a name of the program; names that a compiler made up say nothing.
+/// A name for a symbol, after a name of the program; names that a compiler made up are not used.
 std::string symbol_name(const std::string& name);
 
 /// A fact that holds for both: a size that differs, or that is known inside a body alone, is a new symbol.

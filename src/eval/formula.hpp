@@ -18,7 +18,7 @@ using SymbolTable = std::unordered_map<std::string, sym::Expr>;
 std::optional<sym::Expr> evaluate_formula(sym::Context& sym, const program::Expr& formula, const SymbolTable& symbols);
 
 /// What is recorded of a value, as a sentence, where the value is something else; empty when they agree, as far as can
-/// be told. A symbol that is met for the first time gets its value here.
+/// be determined. A symbol that is met for the first time gets its value here.
 std::optional<std::string> contradiction(sym::Context& sym, const program::Fact& fact, const Value& value,
                                          SymbolTable& symbols);
 

@@ -1,4 +1,5 @@
-// Makes one state of the states at the end of two paths: the branches of an if, or no turn and one turn of a loop.
+// Makes one state of the states at the end of two paths: the branches of an if, or no iteration and one iteration of a
+// loop.
 #pragma once
 
 #include <functional>

@@ -67,13 +67,13 @@ class Evaluator::Repetition {
       iterate();
       if (settled()) return finish();
     }
-    throw Error(Code::UnsupportedControlFlow, "what a loop changes does not settle");
+    throw Error(Code::UnsupportedControlFlow, "the types that a loop carries do not converge");
   }
 
  private:
   static constexpr int most_tries = 24;
 
-  /// One iteration from the head, as far as it is known now, in a body of its own.
+  /// One iteration from the head, as far as it is known now, in a separate body.
   void iterate() {
     body_ = bodies_.emplace_back(b_.new_body(onnx::Builder::Body::Loop));
     symbols_.clear();
@@ -202,8 +202,7 @@ class Evaluator::Repetition {
 
   /// Makes what is carried as wide as the value at the end of the iteration. Whether it was so before.
   bool widen_to(Carried& c, const Difference& d, const onnx::Value* end, std::map<int, Dim>& after) {
-    if (!end)
-      throw Error(Code::UnsupportedControlFlow, fmt::format("a loop leaves nothing in '{}' that has a type", d.name));
+    if (!end) throw Error(Code::UnsupportedControlFlow, fmt::format("'{}' has no type after a loop", d.name));
     const DType type = common_type(d, typed(c.type), end);
     bool covered = std::exchange(c.type, type) == type;
     if (c.element || end->is_sequence()) return cover(c, end) && covered;

@@ -18,7 +18,7 @@ Value mapped(const Value& v, const Replace& replace) {
   return v.is_list() ? Value::list(std::move(items)) : Value::tuple(std::move(items), v.get_if<Tuple>()->named);
 }
 
-// A tensor of the numbers that are meant, in the place of a quantized one.
+// A tensor of the dequantized values, in the place of a quantized one.
 struct Stand {
   Quantized quantized;
   TensorPtr numbers;

@@ -22,9 +22,9 @@ struct Rule {
   int since = 0;  ///< first opset in which the rule can be used
   RuleFunction run;
   bool derived = false;  ///< op_, .out and op_copy forms, made from the plain rule
-  /// For operands of which one is complex; a rule that says nothing of complex numbers is not asked about them.
+  /// For operands of which one is complex; a rule that does not declare this is not called with them.
   enum class Complex { No, Also, Only } complex = Complex::No;
-  /// For operands of which one is quantized; a rule that says nothing of them is not asked about them.
+  /// For operands of which one is quantized; a rule that does not declare this is not called with them.
   enum class Quantized {
     No,
     Only,      ///< the rule takes eval::Quantized

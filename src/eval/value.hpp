@@ -54,7 +54,8 @@ class Tensor {
   bool shares_memory_with(const Tensor& other) const { return cell_ == other.cell_; }
   /// Whether both are the same elements of the same memory.
   bool same_place(const Tensor& other) const;
-  /// Whether the elements lie one after the other, as far as views tell: where they do not, reshape() copies.
+  /// Whether the elements lie one after the other, as far as is known from the views: where they do not, reshape()
+  /// copies.
   bool dense() const { return !base_ || (view_->dense && base_->dense()); }
 
   const TensorPtr& base() const { return base_; }
@@ -94,8 +95,8 @@ struct Tensor::State {
   bool same_memory(const State& other) const { return tensor.cell_ == other.tensor.cell_; }
 };
 
-/// A quantized tensor: small integers that stand for (integer - zero_point) * scale. It is no tensor to anything that
-/// does not say what it makes of one (Rule::Quantized).
+/// A quantized tensor: small integers that stand for (integer - zero_point) * scale. It is not a tensor to anything
+/// that does not declare how it handles one (Rule::Quantized).
 struct Quantized {
   TensorPtr integers;       ///< uint8 or int8
   onnx::Value* scale;       ///< float64, 0-d; or one for each position of `axis`
@@ -235,7 +236,7 @@ struct Object {
   std::vector<std::pair<std::string, Value>> attributes;
   Value* attribute(std::string_view name);
   void set(std::string_view name, Value value);
-  size_t last_found = 0;  ///< among the attributes: the next that is asked for is often its neighbour
+  size_t last_found = 0;  ///< among the attributes: the next that is asked for is often its neighbor
 };
 
 /// A number that is known only at run time: a 0-d tensor that counts as a number.

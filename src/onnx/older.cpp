@@ -413,7 +413,7 @@ Values mod(const Old& o) {
   return {b.where(b.op("And", {some, across}), b.add(rest, y), rest)};
 }
 
-// Sums over 2, 4, 8, ... neighbours: each step adds what is that far before.
+// Sums over 2, 4, 8, ... neighbors: each step adds what is that far before.
 Values cumulated(const Old& o) {
   Builder& b = o.b;
   Value* x = o.in(0);
@@ -460,7 +460,7 @@ Values pool(const Old& o) {
   return o.b.op_n(o.node.op_type, o.node.inputs, rest, o.node.outputs.size());
 }
 
-/// Resizing of one axis: each result is a sum of neighbours with weights, all found by their positions.
+/// Resizing of one axis: each result is a sum of neighbors with weights, all found by their positions.
 class Axis {
  public:
   Axis(const Old& o, size_t axis, Value* factor)
@@ -497,7 +497,7 @@ class Axis {
   Value* number(double v) { return b_.scalar(type_, v); }
   Value* size(Dim d) { return b_.cast(b_.symbolic(d), type_); }
 
-  // How far apart the places of two neighbours are.
+  // How far apart the places of two neighbors are.
   Value* factor() {
     if (factor_) return b_.cast(factor_, type_);
     if (transform_ != "align_corners") return b_.div(size(in_), size(out_));

@@ -34,7 +34,7 @@ onnx::Value* repeat_heads(Call& c, onnx::Value* x, Dim heads) {
   size_t at = x->rank() - 3;
   if (x->shape[at] == heads) return x;
   std::optional<Dim> times = c.sym.divide_exactly(heads, x->shape[at]);
-  if (!times) c.mismatch("the number of heads of the query is no multiple of that of the key");
+  if (!times) c.mismatch("the number of heads of the query is not a multiple of that of the key");
   Shape wide = x->shape, out = x->shape;
   wide.insert(wide.begin() + static_cast<std::ptrdiff_t>(at) + 1, *times);
   out[at] = heads;

@@ -49,7 +49,7 @@ Ref aligned_regions(Call& c, bool half_pixel) {
 
 Value roi_align(Call& c) { return aligned_regions(c, c.flag("aligned")); }
 
-// Each cell of the grid has channels of its own.
+// Each cell of the grid has separate channels.
 Value ps_roi_align(Call& c) {
   Builder& b = c.onnx;
   int64_t height = c.integer("pooled_height"), width = c.integer("pooled_width"), cells = height * width;

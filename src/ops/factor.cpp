@@ -85,7 +85,7 @@ Value qr(Call& c, const std::string& mode) {
 
 // ---- singular values -----------------------------------------------------------------------------------------------
 
-// Every pair of n players meets once in n - 1 rounds, when neighbours play and then all move on as this says; then they
+// Every pair of n players meets once in n - 1 rounds, when neighbors play and then all move on in this order; then they
 // are where they began.
 std::vector<int64_t> next_round(int64_t n) {
   // A circle of the upper places 0, 2, 4, ... and the lower ones back; the first stays.

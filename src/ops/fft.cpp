@@ -55,10 +55,10 @@ Waves waves(Builder& b, DType t, Dim rows, Dim columns, Dim n, double power, boo
       }
     return {b.reals(t, {height, width}, cosines), b.reals(t, {height, width}, sines)};
   }
-  // Whole turns are taken off before the angle is rounded.
+  // Whole rotations are taken off before the angle is rounded.
   Ref row = b.unsqueeze(arange(b, rows), {1}), length = b.symbolic(n);
-  Ref turns = b.div(b.cast(b.op("Mod", {b.mul(row, arange(b, columns)), length}), t), sized(b, n, t));
-  Ref angle = b.mul(turns, b.scalar(t, 2 * std::numbers::pi)), scale = scale_of(b, n, power, t);
+  Ref rotations = b.div(b.cast(b.op("Mod", {b.mul(row, arange(b, columns)), length}), t), sized(b, n, t));
+  Ref angle = b.mul(rotations, b.scalar(t, 2 * std::numbers::pi)), scale = scale_of(b, n, power, t);
   if (mirror) {
     Ref once = b.op("Or", {b.op("Equal", {row, b.scalar_int(DType::Int64, 0)}),
                            b.op("Equal", {b.mul(row, b.scalar_int(DType::Int64, 2)), length})});
@@ -348,7 +348,7 @@ Value istft(Call& c) {
   Dim count = x->shape[2];
   Frames f = frames_of(c, DType::Float, c.flag("center"), true);
   bool onesided = c.none("onesided") ? !x->shape[1].is(f.size) || f.size == 1 : c.flag("onesided");
-  // The second half of the frequencies of a real signal says nothing new.
+  // The second half of the frequencies of a real signal is redundant.
   if (!onesided) x = b.slice(x, 1, b.dim(0), b.dim(f.bins()));
   Waves w =
       waves(b, DType::Float, b.dim(f.bins()), b.dim(f.size), b.dim(f.size), c.flag("normalized") ? -0.5 : -1, true);

@@ -34,7 +34,7 @@ Value cat(Call& c, std::vector<OnnxValue*> parts, int64_t dim) {
   return c.onnx.concat(parts, dim < 0 ? dim + rank : dim);
 }
 
-// How many of the sizes behind an axis a Reshape would have to be told at run time.
+// How many of the sizes behind an axis a Reshape would need at run time.
 int64_t dynamic_from(const Shape& shape, size_t axis) {
   return std::count_if(shape.begin() + static_cast<std::ptrdiff_t>(axis), shape.end(),
                        [](Dim d) { return !d.is_constant(); });

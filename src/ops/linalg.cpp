@@ -1,5 +1,5 @@
-// Linear algebra that can be said exactly without a decomposition of ONNX: elimination and substitution, row by row.
-// A matrix that has no inverse, for which PyTorch raises an exception, gives infinite numbers or NaN.
+// Linear algebra that can be expressed exactly without a decomposition of ONNX: elimination and substitution, row by
+// row. A matrix that has no inverse, for which PyTorch raises an exception, gives infinite numbers or NaN.
 #include <fmt/format.h>
 
 #include <numeric>

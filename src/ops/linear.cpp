@@ -249,7 +249,7 @@ Value kron(Call& c) {
   return b.reshape(t == DType::Bool ? b.op("And", {blocks, within}) : b.mul(blocks, within), shape);
 }
 
-// Each group of rows, up to one of the offsets, times a matrix of its own; rows after the last are 0.
+// Each group of rows, up to one of the offsets, times a separate matrix; rows after the last are 0.
 Value grouped(Call& c, std::string_view x_name, std::string_view weights_name) {
   Builder& b = c.onnx;
   Ref x = c.tensor(x_name), weights = c.tensor(weights_name), offsets = c.maybe_tensor("offs");

@@ -18,7 +18,7 @@ using eval::Registry;
 
 using Ints = std::vector<int64_t>;
 
-// The last letters of an operator's name say how many dimensions it pools over: max_pool2d.
+// The last letters of an operator's name are the number of dimensions it pools over: max_pool2d.
 size_t dims_of(const Call& c) {
   for (char d : {'1', '2', '3'})
     if (c.schema.name.find(std::string(1, d) + "d") != std::string::npos) return static_cast<size_t>(d - '0');

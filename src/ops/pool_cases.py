@@ -127,5 +127,5 @@ case(nn.AvgPool2d(2, ceil_mode=True, padding=1, count_include_pad=False), i64[B,
 case(nn.AvgPool2d((3, 2), stride=1, divisor_override=4), i64[B, 3, H >= 3, W >= 2])
 case(nn.AvgPool3d(2), i64[3, 4, 4, 4])
 
-# Padding of one's own is not that of the pooling.
+# Explicit padding is not that of the pooling.
 case(lambda a: F.max_pool2d(F.pad(a, (1, 1, 1, 1)), 3, 2), x(-2, -1)[B, 3, H >= 3, W >= 3])

@@ -1,5 +1,5 @@
 // Quantized tensors: what they are made of, the `quantized` operators with their packed parameters, and which other
-// operators take them. A product is one of the numbers that are meant, whose result is rounded to its own scheme:
+// operators take them. A product is one of the dequantized values, whose result is rounded to its own scheme:
 // runtimes know DequantizeLinear, Conv, QuantizeLinear for a convolution of integers.
 #include <fmt/format.h>
 
@@ -48,7 +48,7 @@ Value rounded(Call& c, Ref x, Ref scale, Ref zero_point, std::optional<int64_t> 
   if (zero_point->constant)
     for (double z : zero_point->constant->reals())
       if (z < static_cast<double>(s.low) || z > static_cast<double>(s.high))
-        c.unsupported(fmt::format("the zero point {}, which is no {}", z, name_of(q.dtype())));
+        c.unsupported(fmt::format("the zero point {}, which is not a {}", z, name_of(q.dtype())));
   q.integers = std::make_shared<eval::Tensor>(quantize(b, s, x, integers));
   return q;
 }
@@ -349,7 +349,7 @@ void register_conv_of(Registry& ops, int dims) {
 }
 
 // x rounded to its range, times a matrix [out, in], as a product of integers. From DequantizeLinear around a MatMul
-// that no QuantizeLinear follows, ONNX Runtime makes a product of its own that rounds the input once more.
+// that no QuantizeLinear follows, ONNX Runtime uses a fused product that rounds the input again.
 Ref product_of_rounded(Call& c, Ref x, const Quantized& w, bool reduced) {
   Builder& b = c.onnx;
   if (w.axis.value_or(0) != 0) c.unsupported("a matrix that is quantized by columns");

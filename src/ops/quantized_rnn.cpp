@@ -1,5 +1,5 @@
 // Recurrent layers with quantized weights. What they round depends on the hidden state at every step, which LSTM and
-// GRU cannot say: a layer is a Loop.
+// GRU cannot express: a layer is a Loop.
 #include <fmt/format.h>
 
 #include "ops/quantized.hpp"

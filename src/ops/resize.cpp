@@ -35,7 +35,7 @@ onnx::Attributes attributes_of(const Method& m) {
   return a;
 }
 
-// PyTorch raises where a size is not positive; so one that only the data tells is.
+// PyTorch raises where a size is not positive; so one that depends on data is assumed to be positive.
 Dim positive(onnx::Builder& b, Dim size) {
   if (sym::kind(size) != sym::Kind::Symbol || size.lower().value_or(0) >= 1) return size;
   Dim out = b.sym.symbol({.name = "resized"});

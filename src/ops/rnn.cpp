@@ -1,6 +1,6 @@
 // Recurrent layers: one ONNX node per layer, both directions in it. Weights are reordered as views of the file.
 //
-// A packed sequence is padded again for the node, which is told where each sequence ends. Where it was packed by the
+// A packed sequence is padded again for the node, which takes the length of each sequence. Where it was packed by the
 // model, the tensor from before is taken, and the packing leaves nothing behind.
 #include "ops/rnn.hpp"
 

@@ -30,7 +30,7 @@ OnnxValue* before_expansion(Builder& b, OnnxValue* v) {
   return b.constant(TensorView::dense(v->dtype, {}, std::move(bytes)));
 }
 
-// A node's output with a shape that is known better than its operator tells.
+// A node's output with a shape that is known better than by its operator.
 OnnxValue* with_shape(OnnxValue* v, const Shape& shape) {
   if (v->kind == OnnxValue::Kind::Output) v->shape = shape;
   return v;

@@ -1,4 +1,4 @@
-// What is told of many numbers: which are different, how often they occur, quantiles, covariance, segments, integrals.
+// Statistics of many numbers: which are different, how often they occur, quantiles, covariance, segments, integrals.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ struct Neighbours {
   Ref sooner;
 };
 
-Neighbours neighbours(Builder& b, Ref x, int64_t axis) {
+Neighbours neighbors(Builder& b, Ref x, int64_t axis) {
   return {b.slice(x, axis, b.dim(1), b.dim(to_the_end)), b.slice(x, axis, b.dim(0), b.dim(-1))};
 }
 
@@ -44,14 +44,14 @@ Value unique(Call& c) {
   return Value::tuple(std::move(results));
 }
 
-// Of neighbours that are equal, the first.
+// Of neighbors that are equal, the first.
 Value unique_consecutive(Call& c) {
   Builder& b = c.onnx;
   Ref x = c.tensor("self");
   bool by_dim = !c.none("dim");
   int64_t axis = by_dim ? c.dim("dim", x->rank()) : 0;
   Ref rows = by_dim ? x : flat(b, x);
-  auto [later, sooner] = neighbours(b, rows, axis);
+  auto [later, sooner] = neighbors(b, rows, axis);
   Ref differs = compare(b, "NotEqual", later, sooner);
   std::vector<int64_t> others;
   for (int64_t i = 0; i < static_cast<int64_t>(rows->rank()); ++i)
@@ -90,7 +90,7 @@ Value bincount(Call& c) {
   return counted(b, x, weights->dtype == DType::Float ? weights : b.cast(weights, DType::Double), n);
 }
 
-// The least and the greatest element, or what the call says; apart from each other.
+// The least and the greatest element, or those of the call; apart from each other.
 struct Range {
   Ref low;
   Ref high;
@@ -177,7 +177,7 @@ Ref histogram_of(Call& c, Ref points, const std::vector<Ref>& edges) {
   if (!c.flag("density")) return hist;
   hist = b.div(hist, b.reduce("ReduceSum", hist, {}, false));
   for (size_t i = 0; i < edges.size(); ++i) {
-    auto [later, sooner] = neighbours(b, edges[i], 0);
+    auto [later, sooner] = neighbors(b, edges[i], 0);
     Shape along(edges.size() - i, b.dim(1));
     along[0] = shape[i];
     hist = b.div(hist, b.reshape(b.sub(later, sooner), along));
@@ -361,7 +361,7 @@ Value segment_reduce(Call& c) {
     ends = b.op("CumSum", {lengths, integer(b, axis)});
     starts = b.sub(ends, lengths);
   } else if (!c.none("offsets")) {
-    auto [later, sooner] = neighbours(b, b.cast(c.tensor("offsets"), DType::Int64), axis);
+    auto [later, sooner] = neighbors(b, b.cast(c.tensor("offsets"), DType::Int64), axis);
     ends = later;
     starts = sooner;
   } else {
@@ -406,7 +406,7 @@ Value segment_reduce(Call& c) {
 // ---- integrals and derivatives ------------------------------------------------------------------------------------
 
 Ref pair_sums(Call& c, Ref y, int64_t axis) {
-  auto [later, sooner] = neighbours(c.onnx, y, axis);
+  auto [later, sooner] = neighbors(c.onnx, y, axis);
   return call(c, "aten::add", {later, sooner});
 }
 
@@ -415,7 +415,7 @@ Value distances(Call& c, Ref y, int64_t axis) {
   Builder& b = c.onnx;
   if (c.schema.argument("dx")) return c.arg("dx");
   Ref x = c.tensor("x");
-  auto [later, sooner] = neighbours(b, x, x->rank() == 1 ? 0 : axis - static_cast<int64_t>(y->rank() - x->rank()));
+  auto [later, sooner] = neighbors(b, x, x->rank() == 1 ? 0 : axis - static_cast<int64_t>(y->rank() - x->rank()));
   Ref apart = b.sub(later, sooner);
   if (x->rank() > 1) return apart;
   Shape shape(y->rank() - static_cast<size_t>(axis), b.dim(1));
@@ -437,10 +437,10 @@ Value trapezoid(Call& c, bool cumulative) {
 Ref derivative(Call& c, Ref x, int64_t axis, const Value& spacing, bool parabola_at_ends) {
   Builder& b = c.onnx;
   bool even = !spacing.is_tensor() || spacing.tensor()->rank() == 0;
-  auto [later, sooner] = neighbours(b, x, axis);
+  auto [later, sooner] = neighbors(b, x, axis);
   Ref gaps = c.as_tensor(spacing, x->dtype);
   if (!even) {
-    auto [right, left] = neighbours(b, gaps, 0);
+    auto [right, left] = neighbors(b, gaps, 0);
     Shape column(x->rank() - static_cast<size_t>(axis), b.dim(1));
     column[0] = size_of(later, axis);
     gaps = b.reshape(b.sub(right, left), column);

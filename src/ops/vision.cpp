@@ -87,7 +87,7 @@ Value col2im(Call& c) {
   std::vector<int64_t> kernel = c.integers("kernel_size"), dilation = c.integers("dilation"),
                        padding = c.integers("padding"), stride = c.integers("stride");
   std::optional<Dim> channels = b.sym.divide_exactly(x->shape[1], b.dim(kernel[0] * kernel[1]));
-  if (!channels) c.mismatch("the number of rows is no multiple of the size of the kernel");
+  if (!channels) c.mismatch("the number of rows is not a multiple of the size of the kernel");
   // Where each element goes in the padded image: [kernel, kernel, steps, steps].
   Ref at = nullptr;
   Shape whole, columns{x->shape[0], *channels};

@@ -11,7 +11,7 @@
 
 namespace lithify::program {
 
-/// `program` tells calls of named tuples from calls of functions, which end with a comma; without it, all are
+/// `program` distinguishes calls of named tuples from calls of functions, which end with a comma; without it, all are
 /// functions.
 std::string print(const Expr& expr, const Program* program = nullptr);
 std::string print(const Function& function, const Program* program = nullptr);

@@ -64,7 +64,7 @@ struct Expr {
     Path,           ///< a dotted "__torch__." path that is not called: an enum member or a function value
   };
   Kind kind = Kind::None;
-  Pos pos;  ///< of the operator, method or name; of the bracket of a Call or Subscript: there debug records tell
+  Pos pos;  ///< of the operator, method or name; of the bracket of a Call or Subscript, as in debug records
   std::string name;
   int64_t integer = 0;
   int64_t integer2 = 0;
@@ -95,7 +95,7 @@ struct Stmt {
   bool unpack = false;                            ///< "a, = v" or "a, b = v": values[0] is a sequence of targets.size()
   bool trailing_comma = false;                    ///< "a, b, = v": a tuple or list, not the results of an operator
   std::string name;                               ///< attribute of SetAttribute
-  std::optional<std::string> scope;  ///< the module it belongs to, where the file says so: "encoder.layer.0"
+  std::optional<std::string> scope;  ///< the module it belongs to, where the file has it: "encoder.layer.0"
   std::vector<Expr> values;
   std::vector<Stmt> body;
   std::vector<Stmt> orelse;

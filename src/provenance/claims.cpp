@@ -40,7 +40,7 @@ bool holds(sym::Context& sym, const sym::Assumption& assumed, const Symbols& sym
   }
 }
 
-/// Whether a symbol stands within a division, or anything else that is no product or sum.
+/// Whether a symbol stands within a division, or anything else that is not a product or sum.
 bool is_divided(sym::Expr e, sym::Expr symbol) {
   if (sym::kind(e) == sym::Kind::Polynomial) {
     const std::vector<sym::Term> terms = sym::terms(e);

@@ -86,9 +86,10 @@ void report_unrolled(const program::Program& program, const sym::Context& sym, c
     if (++lines[use.size.node()] != 2 && *size == 2) continue;
     out.diagnostics.push_back(
         {Code::HardCodedSize, Severity::Error,
-         fmt::format("each of the {} elements along a dimension of size {} is taken by itself: a loop of the "
-                     "model over them was unrolled by tracing",
-                     *size, use.size.str()),
+         fmt::format(
+             "each of the {} elements along a dimension of size {} is used separately: tracing unrolled a loop of the "
+             "model over them",
+             *size, use.size.str()),
          place, term("script") + ", or compute on the whole dimension at once", ""});
   }
 }
@@ -102,7 +103,7 @@ void report_limited(const program::Program& program, const sym::Context& sym, co
     if (std::ranges::any_of(within, is_suspected) && !is_size_of_weight(*program.root, *most))
       out.diagnostics.push_back(
           {Code::HardCodedSize, Severity::Error,
-           fmt::format("{} would be at most {}, which seems to be made from the sample's size", size.str(), *most),
+           fmt::format("{} would be at most {}, a limit that seems to come from the sample's size", size.str(), *most),
            Place(), term("second capture"), ""});
   }
 }
@@ -125,7 +126,7 @@ Diagnostic ambiguity(const program::Program& program, const Solution& best, cons
                   number_at(program, number->first), number->second.str(), alternative),
       program.locate(number->first.expr->pos),
       fmt::format("capture the model at sizes that differ from each other and from other numbers in it, give a second "
-                  "capture by {}, or take the first choice by {}",
+                  "capture by {}, or select the first formula by {}",
                   option("also"), option("recover", "guess")),
       ""};
 }

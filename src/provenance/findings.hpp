@@ -29,8 +29,8 @@ void report_unverified(const program::Program& program, const sym::Context& sym,
 /// model that tracing unrolled. Two on a single line may be intended.
 void report_unrolled(const program::Program& program, const sym::Context& sym, const Record& record, Findings& out);
 
-/// Refuses an upper limit of a dimension that is no size of a weight and little more than the sample, in a program with
-/// unverified numbers of that dimension: 2*seq - 1 positions, say, of which every length takes its part.
+/// Refuses an upper limit of a dimension that is not a size of a weight and little more than the sample, in a program
+/// with unverified numbers of that dimension: 2*seq - 1 positions, say, of which every length takes its part.
 void report_limited(const program::Program& program, const sym::Context& sym, const Record& record, Findings& out);
 
 /// That two solutions differ, and nothing decides between them: by the number that makes the difference.

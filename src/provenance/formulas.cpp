@@ -89,7 +89,7 @@ class Explainer {
     moved(e);
     if (values_.size() == 1) {
       const int64_t by = value > 0 ? size / value : 0;
-      // A divisor may just as well be a dimension; and any size divided by itself is 1, which tells little.
+      // A divisor may just as well be a dimension; and any size divided by itself is 1, which shows little.
       if (size > value && (value == 1 ? by <= largest_patch : value > 1 && !is_size(by)))
         add(sym_.floor_div(e, sym_.constant(by)));
       return;

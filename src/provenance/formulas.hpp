@@ -17,7 +17,7 @@ struct Dimension {
 
 struct Explanation {
   sym::Expr formula;
-  int cost = 0;  ///< how far-fetched it is
+  int cost = 0;  ///< its complexity
 };
 
 /// What a reader would call the length of a formula: 1 for "batch", 2 for "batch*seq" and "seq - 1", 3 for "2*seq" and

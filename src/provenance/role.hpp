@@ -9,7 +9,7 @@ namespace lithify::provenance {
 
 enum class Role : uint8_t {
   Operand,   ///< of arithmetic
-  Divisor,   ///< nobody means to divide by 1
+  Divisor,   ///< a division by 1 is never intended
   Position,  ///< an index or a bound, which may be one off a size
   Size,      ///< of a dimension along which elements differ
   Fill,      ///< the size of a dimension along which all elements are the same
@@ -19,7 +19,7 @@ enum class Role : uint8_t {
 struct NumberArgument {
   std::string_view name;
   Role role = Role::Operand;
-  std::string_view along = {};  ///< the argument that says which dimension of the first argument it is about
+  std::string_view along = {};  ///< the argument with the dimension of the first argument that it refers to
   int64_t least = 0;            ///< smaller numbers are not worth a look
 };
 using NumberArguments = std::vector<NumberArgument>;

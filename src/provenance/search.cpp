@@ -105,7 +105,7 @@ class Search::Frontier {
 // ---- the search ---------------------------------------------------------------------------------------------------
 
 std::vector<Solution> Search::run() {
-  if (q_.dimensions.empty() && q_.differing.empty()) return {};  // no sample says what a number could stand for
+  if (q_.dimensions.empty() && q_.differing.empty()) return {};  // no sample shows what a number could stand for
   Solution start;
   start.outcome = q_.first;
   if (q_.accept_all && !q_.first->failed())
@@ -217,7 +217,7 @@ void Search::add_solution(Solution s) {
   if (same == solutions_.end()) {
     solutions_.push_back(std::move(s));
   } else if (s.outcome->record.assumptions.size() < same->outcome->record.assumptions.size()) {
-    *same = std::move(s);  // the same nodes under other formulas: the one that assumes less says it best
+    *same = std::move(s);  // the same nodes under other formulas: the one that assumes less is better
   }
 }
 

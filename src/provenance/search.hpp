@@ -3,7 +3,7 @@
 // Every size is symbolic, so a hard-coded one shows where it meets a dynamic dimension. The numbers that lead there are
 // suspected, the nearest first: one becomes a formula of the dimensions that has its value at the sample's sizes, and
 // the program is evaluated again. What agrees for every size is kept; a choice between formulas that the rest of the
-// program does not decide is no solution but a guess.
+// program does not decide is not a solution but a guess.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ class Outcome {
   virtual bool failed_otherwise() const = 0;
   /// The same for outcomes with the same graph, whatever sizes its values have.
   virtual uint64_t structure() const = 0;
-  /// The sizes of the tensors that the program has got to.
+  /// The sizes of the tensors up to where evaluation ended.
   virtual std::vector<sym::Expr> sizes() const = 0;
 };
 
@@ -36,7 +36,7 @@ struct Solution {
   Formulas formulas;
   std::set<Issue::Id> accepted;  ///< issues that stay
   std::shared_ptr<Outcome> outcome;
-  int cost = 0;  ///< how far-fetched the formulas are
+  int cost = 0;  ///< the complexity of the formulas
 
   /// What is to be resolved next, nullptr when nothing is.
   const Issue* issue() const;

@@ -6,7 +6,7 @@
 
 namespace lithify::read {
 
-/// Throws UnsupportedVersion when the archive says that its tensors are big-endian.
+/// Throws UnsupportedVersion when the archive declares that its tensors are big-endian.
 inline void refuse_big_endian(const archive::Archive& archive) {
   const auto order = archive.read_if_present("byteorder");
   if (order && order->text() != "little")

@@ -265,7 +265,7 @@ Error describe_foreign_archive(const Archive& archive) {
     for (std::string_view ending : {".pt", ".pth", ".pt2", ".ts", ".torchscript"})
       holds_files |= e.name.ends_with(ending);
   }
-  return not_a_model(fmt::format("the file is a zip archive without a model of its own ({})", first_keys(names)),
+  return not_a_model(fmt::format("the file is a zip archive that does not contain a model ({})", first_keys(names)),
                      holds_files ? unpack_hint() : load_model_hint());
 }
 

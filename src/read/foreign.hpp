@@ -1,4 +1,4 @@
-// Files that are not models: saying what they are, and what to do to get one.
+// Files that are not models: diagnostics with their format, and how to get a model.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace lithify::read {
 
-/// What to say about a file that is not a zip archive.
+/// The diagnostic for a file that is not a zip archive.
 Error describe_foreign_file(std::span<const std::byte> bytes);
 
-/// What to say about an archive that holds neither a TorchScript nor an exported program.
+/// The diagnostic for an archive that holds neither a TorchScript nor an exported program.
 Error describe_foreign_archive(const archive::Archive& archive);
 
 }  // namespace lithify::read

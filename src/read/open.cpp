@@ -16,7 +16,7 @@ using archive::Archive;
 
 bool is_zip(std::span<const std::byte> bytes) { return archive::as_text(bytes).starts_with("PK\x03\x04"); }
 
-/// Compiled packages say pt2, too, but have no graph.
+/// Compiled packages are marked as pt2, too, but have no graph.
 bool is_exported(const Archive& archive) {
   if (archive.has("serialized_exported_program.json")) return true;
   const auto format = archive.read_if_present("archive_format");

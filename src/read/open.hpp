@@ -1,4 +1,4 @@
-// From a path or bytes to a Program: telling files apart by their contents.
+// From a path or bytes to a Program: the contents determine the format.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ struct Opened {
   std::unique_ptr<program::Program> program;  ///< keeps the file mapped for as long as it has weights
 };
 
-/// Reads the model in a file. The name of the file says nothing; its bytes do. A file of another kind is NotAModel,
-/// with a message that says what it is and a hint how to get a model file from it.
+/// Reads the model in a file. The contents determine its format, not its name. A file of another kind is NotAModel,
+/// with a message that names its format and a hint how to get a model file from it.
 Opened open_model(const std::string& path);
 
 /// The same of a file that is in memory. `live` has what tensors hold whose contents are not in it, by their names in

@@ -17,7 +17,7 @@ namespace lithify::read {
 /// Contents of tensors that the file has not, by the tensor's name: they are in the memory of who made the file.
 using LiveTensors = std::unordered_map<std::string, TensorView>;
 
-/// The live tensor, when it looks as the file says; else throws BadTensor.
+/// The live tensor, when it has the type and sizes in the file; else throws BadTensor.
 TensorView live_tensor(const TensorView& tensor, const TensorView& described, std::string_view name);
 
 /// Throws BadTensor unless every element of the view lies in a storage of `elements` elements, LimitExceeded when it
@@ -29,7 +29,7 @@ class TensorReader {
  public:
   enum class Contents {
     Needed,   ///< a storage whose record is missing or short is an error
-    Ignored,  ///< tensors have no storage: the file says what they look like, no more
+    Ignored,  ///< tensors have no storage: the file has only their types and sizes
   };
 
   TensorReader(archive::Archive archive, std::string folder, Contents contents = Contents::Needed)
@@ -50,7 +50,7 @@ class TensorReader {
   /// sparse, or of an element type that is not read. Stored records are left to Archive::verify.
   std::shared_ptr<const TensorView> read(const archive::PickleValue& value, std::string_view name);
 
-  /// The integers of a quantized tensor, and the value that says what they stand for.
+  /// The integers of a quantized tensor, and the value with its scale and zero point.
   struct Quantized {
     std::shared_ptr<const TensorView> integers;
     const archive::PickleValue* scheme;

@@ -47,7 +47,7 @@ class Expr {
   const Node* node_ = nullptr;
 };
 
-/// The symbol's own facts. Sizes are at least 1 unless said otherwise.
+/// The symbol's own facts. Sizes are at least 1 unless stated otherwise.
 struct SymbolInfo {
   std::string name = {};
   std::optional<int64_t> lower = 1;

@@ -32,8 +32,8 @@ struct WriteResult {
 /// Writes the model. The same model gives the same bytes.
 ///
 /// The output appears under its name only when it is whole, and replaces what was there; on any failure nothing is left
-/// behind and what was there stays. What is no regular file (a pipe, a device, "/dev/stdout") is written to directly.
-/// Throws Error: CannotWrite with the reason of the system, TooLarge, UnsupportedType.
+/// behind and what was there stays. What is not a regular file (a pipe, a device, "/dev/stdout") is written to
+/// directly. Throws Error: CannotWrite with the reason of the system, TooLarge, UnsupportedType.
 WriteResult write_model(const onnx::Model& model, const std::filesystem::path& out, const WriteOptions& options = {});
 
 /// Writes the model to memory of which `allocate` returns as many bytes as it is asked for, once. There is no place for

@@ -256,7 +256,7 @@ def test_choices_of_torch_change_nothing(ignored: dict[str, Any]) -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"export_params": False}, "export_params"),
     ({"keep_initializers_as_inputs": True}, "keep_initializers_as_inputs"),
-    ({"custom_translation_table": {torch.relu: max}}, "which is no operator"),
+    ({"custom_translation_table": {torch.relu: max}}, "which is not an operator"),
     ({"export_modules_as_functions": True}, "export_modules_as_functions"),
     ({"operator_export_type": torch.onnx.OperatorExportTypes.ONNX_ATEN}, "operator_export_type"),
     ({"dump_exported_program": True}, "dump_exported_program"),
@@ -270,7 +270,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"dynamic_shapes": ({0: "n"}, None)}, "2 entries for 1"),
     ({"dynamic_shapes": {"y": {0: "n"}}}, "'y'"),
     ({"dynamic_shapes": ({0: BATCH * 2},)}, "formulas"),
-    ({"dynamic_shapes": ({0: 7},)}, "is 7"),
+    ({"dynamic_shapes": ({0: 7},)}, "to 7; the sample has 3"),
 ]
 
 
@@ -358,8 +358,8 @@ def test_numbers_that_python_uses_are_no_inputs() -> None:
     result = lithify.export(ByNumbers().eval(), (X, 0.5, True, 2), input_names=["x", "factor", "flip", "times"])
     assert [v.name for v in result.inputs] == ["x", "factor"]
     assert [re.sub(" of a number at.*", "", n) for n in result.notes] == [
-        "'times' is 2 in the file, and no input: index",
-        "'flip' is True in the file, and no input: bool",
+        "'times' is the constant 2 in the file, not an input: index",
+        "'flip' is the constant True in the file, not an input: bool",
     ]
     assert result.constants == {"times": 2, "flip": True}
     for how in ("trace", "export"):

@@ -463,7 +463,7 @@ TEST_CASE("other files are named") {
   mentions(message_about(
                zip_of({{.name = "p/constants.pkl", .data = "\x80\x02)."}, {.name = "p/bytecode.pkl", .data = ""}})),
            "without its code");
-  mentions(message_about(zip_of({{.name = "word/document.xml", .data = ""}})), "without a model");
+  mentions(message_about(zip_of({{.name = "word/document.xml", .data = ""}})), "does not contain a model");
   CHECK(diagnostic_of_opening("PK\x03\x04half a file").code == Code::BadArchive);
   CHECK(diagnostic_of_opening("").code == Code::CannotOpen);
   CHECK(diagnostic_of_opening(

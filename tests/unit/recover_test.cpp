@@ -43,7 +43,7 @@ std::string error_of(const std::string& model, const ExportOptions& options) {
 
 }  // namespace
 
-TEST_CASE("a hard-coded size becomes a formula of the dimensions, and is told") {
+TEST_CASE("a hard-coded size becomes a formula of the dimensions, and is reported") {
   const ExportResult r = exported(traced(5, 7, "torch.view(x, [35, 4])"), dynamic());
   CHECK(r.outputs[0].str() == "output: float32[batch*seq, 4]");
   REQUIRE(r.dimensions.size() == 2);

@@ -283,7 +283,7 @@ TEST_SUITE("sym") {
     CHECK(ctx.min(one, k(1)).is(1));
   }
 
-  TEST_CASE_FIXTURE(Fixture, "turns of loops") {
+  TEST_CASE_FIXTURE(Fixture, "iterations of loops") {
     const Expr turn = ctx.symbol({.name = "i", .lower = 0, .below = a});
     const Expr inner = ctx.symbol({.name = "j", .lower = 0, .below = turn});
     CHECK(ctx.less(turn, a) == true);

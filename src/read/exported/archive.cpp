@@ -65,7 +65,7 @@ class SavedTable : public TensorTable {
   std::unordered_map<std::string_view, const PickleValue*> entries_;
 };
 
-/// Raw storages, and a JSON text that says how they are viewed.
+/// Raw storages, and a JSON text that describes their views.
 class RawTable : public TensorTable {
  public:
   RawTable(const Archive& archive, std::string folder, const std::string& config, const LiveTensors& live)

@@ -23,7 +23,7 @@ class TensorTable {
  public:
   virtual ~TensorTable() = default;
   /// The tensor of that name; nullptr when the table has no such entry. Names that share memory share a Storage. Throws
-  /// UnsupportedType for what is no plain tensor, BadTensor when its contents are missing or too short.
+  /// UnsupportedType for what is not a plain tensor, BadTensor when its contents are missing or too short.
   virtual std::shared_ptr<const TensorView> find(std::string_view name) = 0;
 };
 

@@ -81,7 +81,7 @@ class GraphReader {
   std::unordered_map<std::string_view, Expr> sizes_;  // formulas by their text
 };
 
-/// The module path of a node's "nn_module_stack" text; empty for the root, and for what is no path.
+/// The module path of a node's "nn_module_stack" text; empty for the root, and for what is not a path.
 std::string innermost_module(std::string_view stack);
 
 }  // namespace lithify::read

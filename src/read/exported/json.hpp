@@ -27,7 +27,7 @@ class Json {
   std::optional<Json> find(std::string_view key) const;  ///< nothing when there is no such member, or it is null
   std::vector<Json> items() const;                       ///< of an array
   std::vector<std::pair<std::string_view, Json>> members() const;  ///< of an object
-  /// The one member of a union: its key says the kind.
+  /// The one member of a union: its key is the kind.
   std::pair<std::string_view, Json> only() const;
 
   int64_t integer() const;

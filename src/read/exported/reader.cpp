@@ -94,7 +94,7 @@ class Reader {
       for (const Json& spec : specs->items()) read_input(spec);
       return;
     }
-    // Before 2.2, inputs were told by what feeds them.
+    // Before 2.2, inputs were identified by what feeds them.
     const auto fed_by = [&](std::string_view table, const std::string& name) -> std::optional<std::string> {
       const auto found = signature[table].find(name);
       return found ? std::optional<std::string>(found->text()) : std::nullopt;
@@ -184,8 +184,8 @@ class Reader {
     return sample;
   }
 
-  /// torch.export assumes of every dynamic size that it is neither 0 nor 1 and writes 2 as its least value; that is no
-  /// need of the program. Very large bounds stand for none.
+  /// torch.export assumes of every dynamic size that it is neither 0 nor 1 and writes 2 as its least value; that is not
+  /// a need of the program. Very large bounds stand for none.
   void read_ranges() {
     constexpr int64_t artefact = 2, least_size = 1, unbounded = std::numeric_limits<int32_t>::max();
     for (const auto& [name, range] : root_["range_constraints"].members()) {

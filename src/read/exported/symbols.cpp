@@ -244,7 +244,7 @@ class Parser {
     return function(name, std::move(items));
   }
 
-  /// ", positive=True, integer=True)": assumptions, which the ranges tell better.
+  /// ", positive=True, integer=True)": assumptions, which the ranges have more precisely.
   void skip_keywords() {
     while (take(",")) {
       blank();

@@ -75,7 +75,7 @@ class Tree {
         if (!key.is_text() && !key.is_integer()) return {};
       return items.size() == children ? items : std::vector<Json>{};
     } catch (const Error&) {
-      return {};  // a context of another form says no names
+      return {};  // a context of another form has no names
     }
   }
 

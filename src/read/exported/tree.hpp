@@ -10,9 +10,10 @@
 
 namespace lithify::read {
 
-/// What the model returns, built from its outputs as `spec` (a JSON text) says: tuples, lists, and dicts. Classes that
-/// name their fields (named tuples, data classes, model outputs) become dicts too: their names are those of the
-/// outputs. `namedtuples` has the fields of named tuples, by their type. Outputs that do not fit the spec are a tuple.
+/// What the model returns, built from its outputs as `spec` (a JSON text) describes it: tuples, lists, and dicts.
+/// Classes that name their fields (named tuples, data classes, model outputs) become dicts too: their names are those
+/// of the outputs. `namedtuples` has the fields of named tuples, by their type. Outputs that do not fit the spec are a
+/// tuple.
 program::Expr returned_value(std::string_view spec, const std::optional<Json>& namedtuples,
                              std::vector<program::Expr> outputs);
 

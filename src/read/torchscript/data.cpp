@@ -186,7 +186,7 @@ Data DataReader::tagged(const PickleValue& call) {
   if (args.size() != 2 || !args[1].is(PickleKind::String)) throw bad("has a malformed type tag");
   Data d = convert(args[0]);
   if (d.kind != Data::Kind::List && d.kind != Data::Kind::Dict && d.kind != Data::Kind::Tuple)
-    throw bad("has a type tag, but is no container");
+    throw bad("has a type tag, but is not a container");
   spend_text(args[1].text().size());
   d.container->type = program::parse_type(args[1].text());
   return d;

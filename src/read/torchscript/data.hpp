@@ -17,7 +17,7 @@ namespace lithify::read {
 /// BadPickle or BadProgram.
 class DataReader {
  public:
-  /// `program` has its classes already: they say how an object's state is to be read.
+  /// `program` has its classes already: they define how an object's state is read.
   DataReader(const program::Program& program, TensorReader tensors) : program_(program), tensors_(std::move(tensors)) {}
 
   /// `name` is how messages call the value; what is inside is named after it ("name.attribute").

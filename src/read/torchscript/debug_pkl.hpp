@@ -11,7 +11,7 @@
 namespace lithify::read {
 
 /// Answers for the code record `record` ("code/__torch__/a.py"); empty when the archive has no debug information for
-/// it. That is decoded at the first question. Damaged information is no information: the place is then unknown.
+/// it. That is decoded at the first question. Damaged information is ignored: the place is then unknown.
 std::function<Place(uint32_t offset)> source_locator(const archive::Archive& archive, const std::string& record);
 
 }  // namespace lithify::read
