@@ -6,8 +6,8 @@
 namespace lithify::ops {
 
 /// A bound of a Python slice as a position in [0, size]: negative ones count from the end, then it is clamped. A
-/// symbolic one that is not negative is taken to lie inside, which is told: pos[:seq] has the size seq. One that
-/// changes from turn to turn of a loop is clamped where it may be outside.
+/// symbolic one that is not negative is assumed to lie inside, which is reported: pos[:seq] has the size seq. One that
+/// changes between iterations of a loop is clamped where it may be outside.
 onnx::Dim clamped_bound(sym::Context& sym, onnx::Dim bound, onnx::Dim size);
 /// A bound "size - 3" is written -3, which needs no arithmetic at run time, where that is the same for every size.
 onnx::Dim from_the_end(sym::Context& sym, onnx::Dim bound, onnx::Dim size);
@@ -86,6 +86,8 @@ onnx::Value* bools(onnx::Builder& b, const std::vector<bool>& values, std::vecto
 onnx::Value* int_array(onnx::Builder& b, const std::vector<int64_t>& values, std::vector<int64_t> sizes);
 /// A shape of at least `rank` (1 to 3) dimensions, as atleast_1d, atleast_2d and atleast_3d have it.
 onnx::Shape at_least(sym::Context& sym, onnx::Shape shape, size_t rank);
+/// 0, 1, ..., rank - 1: the permutation that changes nothing.
+std::vector<int64_t> identity_permutation(size_t rank);
 /// The permutation that undoes one.
 std::vector<int64_t> inverse_permutation(const std::vector<int64_t>& perm);
 /// The numbers, if all are known.
