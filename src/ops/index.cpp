@@ -145,7 +145,7 @@ Index index_of(Call& c, const OnnxValue* x, const std::vector<OnnxValue*>& indic
 }
 
 // The index tensors side by side in a last dimension, as GatherND and ScatterND take them; from the given one on.
-OnnxValue* joined(Builder& b, const Index& index, size_t begin = 0) {
+OnnxValue* joined_indices(Builder& b, const Index& index, size_t begin = 0) {
   onnx::Inputs parts;
   for (size_t i = begin; i < index.dims.size(); ++i) {
     OnnxValue* v = b.expand(as_index(b, index.tensors[static_cast<size_t>(index.dims[i])]), index.shape);
@@ -242,14 +242,14 @@ OnnxValue* indexed(Builder& b, OnnxValue* x, const Index& index) {
   // x[arange(n), i] takes one row of each of n.
   if (index.first() == 0 && index.adjacent && first->rank() == index.shape.size() &&
       counting_axis(first, x->shape[0]) == size_t{0})
-    return b.op("GatherND", {x, joined(b, index, 1)}, {{"batch_dims", int64_t{1}}});
+    return b.op("GatherND", {x, joined_indices(b, index, 1)}, {{"batch_dims", int64_t{1}}});
   bool merges = index.adjacent, expands = false;
   for (int64_t d : index.dims) {
     expands = expands || index.tensors[static_cast<size_t>(d)]->shape != index.shape;
     merges = merges && (d == index.first() || at(x->shape, d).is_constant());
   }
   if (merges && (expands || index.first() > 0)) return index_merged(b, x, index);
-  OnnxValue* y = b.op("GatherND", {b.transpose(x, indexed_first(index)), joined(b, index)});
+  OnnxValue* y = b.op("GatherND", {b.transpose(x, indexed_first(index)), joined_indices(b, index)});
   return b.transpose(y, result_order(index));
 }
 
@@ -333,7 +333,8 @@ Value index_put(Call& c) {
   }
   std::vector<int64_t> order = indexed_first(index);
   OnnxValue* updates = b.transpose(values, inverse_permutation(result_order(index)));
-  OnnxValue* y = b.op("ScatterND", {b.transpose(x, order), joined(b, index), updates}, scatter_reduction(c, reduce));
+  OnnxValue* y =
+      b.op("ScatterND", {b.transpose(x, order), joined_indices(b, index), updates}, scatter_reduction(c, reduce));
   return b.transpose(y, inverse_permutation(order));
 }
 

@@ -38,7 +38,7 @@ OnnxValue* wrapped_around(Builder& b, OnnxValue* x, const Pads& pads) {
   return x;
 }
 
-OnnxValue* padded(Call& c, OnnxValue* x, Pads pads, std::string_view mode, OnnxValue* fill) {
+OnnxValue* padded_by_mode(Call& c, OnnxValue* x, Pads pads, std::string_view mode, OnnxValue* fill) {
   Builder& b = c.onnx;
   if (mode == "constant") return b.pad(x, pads, mode, fill);
   // A negative pad takes away what is there, after the other side was padded.
@@ -64,31 +64,31 @@ std::string_view onnx_pad_mode(Call& c, std::string_view mode) {
   c.unsupported(fmt::format("the mode '{}'", mode));
 }
 
-Value pad(Call& c, std::string_view argument, std::string_view mode) {
+Value pad_rule(Call& c, std::string_view argument, std::string_view mode) {
   OnnxValue* x = c.tensor("self");
   OnnxValue* fill = nullptr;
   if (mode == "constant" && c.schema.argument("value") && !c.none("value")) fill = c.number("value", x->dtype);
   if (fill && fill->is_constant() && fill->constant->reals()[0] == 0) fill = nullptr;
-  return padded(c, x, pads_of(c, argument, x->rank()), mode, fill);
+  return padded_by_mode(c, x, pads_of(c, argument, x->rank()), mode, fill);
 }
 
 }  // namespace
 
 void register_pad(eval::Registry& ops) {
   ops.add("aten::pad(Tensor self, int[] pad, str mode=\"constant\", float? value=None) -> Tensor",
-          [](Call& c) { return pad(c, "pad", onnx_pad_mode(c, c.text("mode"))); });
+          [](Call& c) { return pad_rule(c, "pad", onnx_pad_mode(c, c.text("mode"))); });
   ops.add("aten::_pad_enum(Tensor self, int[] pad, int mode, float? value=None) -> Tensor", [](Call& c) {
     static constexpr std::string_view modes[] = {"reflect", "edge", "wrap", "constant"};
-    return pad(c, "pad", modes[c.integer("mode") & 3]);
+    return pad_rule(c, "pad", modes[c.integer("mode") & 3]);
   });
   ops.add("aten::constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor",
-          [](Call& c) { return pad(c, "pad", "constant"); });
-  ops.add("aten::_pad_circular(Tensor self, int[] pad) -> Tensor", [](Call& c) { return pad(c, "pad", "wrap"); });
+          [](Call& c) { return pad_rule(c, "pad", "constant"); });
+  ops.add("aten::_pad_circular(Tensor self, int[] pad) -> Tensor", [](Call& c) { return pad_rule(c, "pad", "wrap"); });
   for (int n : {1, 2, 3}) {
     ops.add(fmt::format("aten::reflection_pad{}d(Tensor self, int[{}] padding) -> Tensor", n, 2 * n),
-            [](Call& c) { return pad(c, "padding", "reflect"); });
+            [](Call& c) { return pad_rule(c, "padding", "reflect"); });
     ops.add(fmt::format("aten::replication_pad{}d(Tensor self, int[{}] padding) -> Tensor", n, 2 * n),
-            [](Call& c) { return pad(c, "padding", "edge"); });
+            [](Call& c) { return pad_rule(c, "padding", "edge"); });
   }
 }
 

@@ -10,6 +10,7 @@ void register_all(eval::Registry& ops) {
   register_creation(ops);
   register_detection(ops);
   register_embedding(ops);
+  register_expand(ops);
   register_factor(ops);
   register_fft(ops);
   register_flip(ops);
@@ -22,18 +23,28 @@ void register_all(eval::Registry& ops) {
   register_mask(ops);
   register_norm(ops);
   register_pad(ops);
+  register_permute(ops);
   register_pointwise(ops);
   register_pool(ops);
-  register_prim(ops);
+  // Values of the program. Rules for dicts come after those for strings and lists, since they take any value.
+  register_numbers(ops);
+  register_properties(ops);
+  register_strings(ops);
+  register_interpreter(ops);
+  register_lists(ops);
+  register_dicts(ops);
   register_quantize(ops);
   register_quantized_rnn(ops);
   register_random(ops);
   register_reduce(ops);
+  register_reshape(ops);
   register_resize(ops);
   register_rnn(ops);
-  register_shape(ops);
+  register_shuffle(ops);
   register_special(ops);
+  register_split(ops);
   register_statistics(ops);
+  register_strided(ops);
   register_vision(ops);
   // These name rules of the others.
   register_complex(ops);
