@@ -1,4 +1,4 @@
-"""Cases of src/ops/index.cpp: slices, indexing, gather and scatter, masks, padding."""
+"""Cases of index.cpp, gather.cpp, mask.cpp, embedding.cpp, flip.cpp and pad.cpp."""
 
 import torch
 import torch.nn.functional as F

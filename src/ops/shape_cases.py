@@ -1,4 +1,4 @@
-"""Cases of src/ops/shape.cpp: shapes, orders of dimensions, repetition, splitting."""
+"""Cases of reshape.cpp, permute.cpp, expand.cpp, split.cpp, strided.cpp and shuffle.cpp."""
 
 import torch
 import torch.nn.functional as F

@@ -308,6 +308,12 @@ Shape at_least(sym::Context& sym, Shape shape, size_t rank) {
   return shape;
 }
 
+std::vector<int64_t> identity_permutation(size_t rank) {
+  std::vector<int64_t> out(rank);
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
 std::vector<int64_t> inverse_permutation(const std::vector<int64_t>& perm) {
   std::vector<int64_t> out(perm.size());
   for (size_t i = 0; i < perm.size(); ++i) out[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);

@@ -86,6 +86,8 @@ onnx::Value* bools(onnx::Builder& b, const std::vector<bool>& values, std::vecto
 onnx::Value* int_array(onnx::Builder& b, const std::vector<int64_t>& values, std::vector<int64_t> sizes);
 /// A shape of at least `rank` (1 to 3) dimensions, as atleast_1d, atleast_2d and atleast_3d have it.
 onnx::Shape at_least(sym::Context& sym, onnx::Shape shape, size_t rank);
+/// 0, 1, ..., rank - 1: the permutation that changes nothing.
+std::vector<int64_t> identity_permutation(size_t rank);
 /// The permutation that undoes one.
 std::vector<int64_t> inverse_permutation(const std::vector<int64_t>& perm);
 /// The numbers, if all are known.

@@ -40,7 +40,7 @@ class Printer {
   void typed(std::string_view form, const Expr& e);
   void operator_call(const Expr& e);
   void call(const Expr& e);
-  void object(const Expr& e, bool parenthesised);
+  void object(const Expr& e, bool parenthesized);
 
   const Program* program_;
   std::string out_;
@@ -326,10 +326,10 @@ void Printer::call(const Expr& e) {
   }
 }
 
-void Printer::object(const Expr& e, bool parenthesised) {
-  if (parenthesised) put("(");
+void Printer::object(const Expr& e, bool parenthesized) {
+  if (parenthesized) put("(");
   expression(e);
-  if (parenthesised) put(")");
+  if (parenthesized) put(")");
 }
 
 void Printer::expression(const Expr& e) {

@@ -1,0 +1,230 @@
+// Lists and tuples of a program: computed at export, without nodes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/prim.hpp"
+
+namespace lithify::ops {
+
+std::vector<Value> sliced(Call& c, const std::vector<Value>& items) {
+  int64_t n = static_cast<int64_t>(items.size()), step = c.integer("step");
+  auto bound = [&](const char* name, int64_t otherwise) {
+    std::optional<int64_t> v = c.maybe_integer(name);
+    if (!v) return otherwise;
+    return std::clamp<int64_t>(*v < 0 ? *v + n : *v, 0, n);
+  };
+  std::vector<Value> out;
+  if (step < 1) c.unsupported("a slice with a step below 1");
+  for (int64_t i = bound("start", 0), end = bound("end", n); i < end; i += step)
+    out.push_back(items[static_cast<size_t>(i)]);
+  return out;
+}
+
+size_t list_index(Call& c, size_t size, int64_t i) {
+  int64_t n = static_cast<int64_t>(size), at = i < 0 ? i + n : i;
+  if (at < 0 || at >= n) c.mismatch(fmt::format("index {} of a list of {} elements", i, n));
+  return static_cast<size_t>(at);
+}
+
+namespace {
+
+using eval::None;
+using eval::Tuple;
+
+bool is_element(Call& c, const Value& v, const Value& wanted) {
+  const std::optional<bool> e = eval::equal(c.sym, v, wanted);
+  if (!e) c.unsupported("the elements are known only at run time");
+  return *e;
+}
+
+/// Numbers of the run are compared at run time.
+Value contains(Call& c, const std::vector<Value>& items, const Value& wanted) {
+  Value some = false;
+  for (const Value& v : items) {
+    if (v.is_number() && wanted.is_number() && !eval::equal(c.sym, v, wanted))
+      some = c.call("aten::__or__", {some, c.call("aten::eq", {v, wanted})});
+    else if (is_element(c, v, wanted))
+      return true;
+  }
+  return some;
+}
+
+// The elements in ascending order, or descending by the argument `reverse`.
+std::vector<Value> ordered(Call& c) {
+  std::vector<Value> out = c.arg("self").items();
+  auto before = [&](const Value& a, const Value& b) {
+    if (auto* s = a.get_if<std::string>()) return *s < *b.get_if<std::string>();
+    auto x = known_real(a), y = known_real(b);
+    if (!x || !y) c.unsupported("the order is known only at run time");
+    return *x < *y;
+  };
+  std::stable_sort(out.begin(), out.end(), before);
+  if (c.flag("reverse")) std::reverse(out.begin(), out.end());
+  return out;
+}
+
+// Whether all elements are true, or any of them.
+Value combined(Call& c, bool any) {
+  Value out = !any;
+  for (const Value& v : c.arg("self").items()) {
+    Value truth = c.call("aten::Bool", {v});
+    out = c.call(any ? "aten::__or__" : "aten::__and__", {out, truth});
+  }
+  return out;
+}
+
+Value compared(Call& c, bool negate) {
+  const Value &a = c.arg("a"), &b = c.arg("b");
+  if (std::optional<bool> same = eval::equal(c.sym, a, b)) return *same != negate;
+  if (!a.is_list()) c.unsupported("the comparison is decided only at run time");
+  const std::vector<Value>&x = a.items(), &y = b.items();
+  Value all = true;
+  for (size_t i = 0; i < x.size(); ++i) all = c.call("aten::__and__", {all, c.call("aten::eq", {x[i], y[i]})});
+  return negate ? c.call("aten::__not__", {all}) : all;
+}
+
+void register_list_changes(eval::Registry& ops) {
+  ops.add("aten::append(t[] self, Any el) -> t[]", [](Call& c) -> Value {
+    c.arg("self").list_items().push_back(c.arg("el"));
+    return c.arg("self");
+  });
+  ops.add("aten::extend(t[] self, t[] other) -> ()", [](Call& c) -> Value {
+    std::vector<Value> more = c.arg("other").items();
+    std::vector<Value>& items = c.arg("self").list_items();
+    items.insert(items.end(), more.begin(), more.end());
+    return None{};
+  });
+  ops.add("aten::add_.t(t[] a, t[] b) -> t[]", [](Call& c) -> Value {
+    c.call("aten::extend", {c.arg("a"), c.arg("b")});
+    return c.arg("a");
+  });
+  ops.add("aten::insert(t[] self, int idx, Any el) -> ()", [](Call& c) -> Value {
+    std::vector<Value>& items = c.arg("self").list_items();
+    int64_t n = static_cast<int64_t>(items.size()), i = c.integer("idx");
+    items.insert(items.begin() + std::clamp<int64_t>(i < 0 ? i + n : i, 0, n), c.arg("el"));
+    return None{};
+  });
+  ops.add("aten::pop.t(t[] self, int idx=-1) -> t", [](Call& c) -> Value {
+    std::vector<Value>& items = c.arg("self").list_items();
+    size_t i = list_index(c, items.size(), c.integer("idx"));
+    Value out = items[i];
+    items.erase(items.begin() + static_cast<std::ptrdiff_t>(i));
+    return out;
+  });
+  ops.add("aten::clear.t(t[] self) -> ()", [](Call& c) -> Value {
+    c.arg("self").list_items().clear();
+    return None{};
+  });
+  ops.add("aten::reverse.t(t[] self) -> ()", [](Call& c) -> Value {
+    std::reverse(c.arg("self").list_items().begin(), c.arg("self").list_items().end());
+    return None{};
+  });
+  ops.add("aten::_set_item.t(t[] l, int idx, Any el) -> t[]", [](Call& c) -> Value {
+    std::vector<Value>& items = c.arg("l").list_items();
+    items[list_index(c, items.size(), c.integer("idx"))] = c.arg("el");
+    return c.arg("l");
+  });
+  ops.add("aten::Delete.t(t[] self, int idx) -> ()", [](Call& c) -> Value {
+    c.call("aten::pop", {c.arg("self"), c.arg("idx")});
+    return None{};
+  });
+  ops.add("aten::remove(t[] self, Any el) -> ()", [](Call& c) -> Value {
+    Value at = c.call("aten::index", {c.arg("self"), c.arg("el")});
+    c.call("aten::pop", {c.arg("self"), at});
+    return None{};
+  });
+  ops.add("aten::sort.any(t[] self, bool reverse=False) -> ()", [](Call& c) -> Value {
+    std::vector<Value> out = ordered(c);
+    c.arg("self").list_items() = std::move(out);
+    return None{};
+  });
+}
+
+void register_new_lists(eval::Registry& ops) {
+  for (const char* schema : {"aten::copy.t(t[] self) -> t[]", "aten::list.t(t[] self) -> t[]"})
+    ops.add(schema, [](Call& c) -> Value { return Value::list(c.arg("self").items()); });
+  ops.add("aten::add.t(t[] a, t[] b) -> t[]",
+          [](Call& c) -> Value {
+            std::vector<Value> out = c.arg("a").items();
+            const std::vector<Value>& more = c.arg("b").items();
+            out.insert(out.end(), more.begin(), more.end());
+            return c.arg("a").is<Tuple>() ? Value::tuple(std::move(out)) : Value::list(std::move(out));
+          })
+      .numbers({{"b", Role::Operand}});
+  ops.add("aten::mul.left_t(t[] l, int n) -> t[]", [](Call& c) -> Value {
+    const std::vector<Value>& items = c.arg("l").items();
+    std::vector<Value> out;
+    for (int64_t i = 0; i < c.integer("n"); ++i) out.insert(out.end(), items.begin(), items.end());
+    return Value::list(std::move(out));
+  });
+  ops.add("aten::mul.right_(int n, t[] l) -> t[]", [](Call& c) {
+    return c.call("aten::mul", {c.arg("l"), c.arg("n")});
+  });
+  ops.add("aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]", [](Call& c) -> Value {
+    std::vector<Value> out = sliced(c, c.arg("l").items());
+    return c.arg("l").is<Tuple>() ? Value::tuple(std::move(out)) : Value::list(std::move(out));
+  });
+  ops.add("aten::sorted(t[] self, bool reverse=False) -> t[]", [](Call& c) { return Value::list(ordered(c)); });
+  ops.add("aten::list_with_default(int[] list, int[] defaults) -> int[]", [](Call& c) -> Value {
+    std::vector<Value> out = c.arg("list").items();
+    const std::vector<Value>& defaults = c.arg("defaults").items();
+    for (size_t i = 0; i < out.size() && i < defaults.size(); ++i)
+      if (out[i].is_none()) out[i] = defaults[i];
+    return Value::list(std::move(out));
+  });
+}
+
+void register_list_queries(eval::Registry& ops) {
+  ops.add("aten::len.t(t[] a) -> int",
+          [](Call& c) -> Value { return c.sym.constant(static_cast<int64_t>(c.arg("a").items().size())); });
+  ops.add("aten::len.Tensor(Tensor a) -> int", [](Call& c) -> Value {
+    onnx::Value* t = c.tensor("a");
+    if (t->rank() == 0) c.mismatch("len() of a 0-d tensor");
+    return t->shape[0];
+  });
+  ops.add("aten::index.list(t[] self, Any el) -> int", [](Call& c) -> Value {
+    const std::vector<Value>& items = c.arg("self").items();
+    for (size_t i = 0; i < items.size(); ++i)
+      if (is_element(c, items[i], c.arg("el"))) return c.sym.constant(static_cast<int64_t>(i));
+    throw Error(Code::ProgramRaises, "the program looks for an element that its list does not have");
+  });
+  ops.add("aten::count(t[] self, Any el) -> int", [](Call& c) -> Value {
+    int64_t n = 0;
+    for (const Value& v : c.arg("self").items()) n += is_element(c, v, c.arg("el"));
+    return c.sym.constant(n);
+  });
+  for (const char* type : {"bool", "int", "float"})
+    for (auto& [name, any] : {std::pair{"aten::all", false}, {"aten::any", true}})
+      ops.add(fmt::format("{}.{}({}[] self) -> bool", name, type, type),
+              [any = any](Call& c) { return combined(c, any); });
+  ops.add("aten::__contains__.t(t[] l, Any item) -> bool",
+          [](Call& c) -> Value { return contains(c, c.arg("l").items(), c.arg("item")); });
+  for (auto& [name, negate] : {std::pair{"aten::eq", false}, {"aten::ne", true}})
+    for (const char* types :
+         {".t_list(t[] a, t[] b) -> bool", ".device(Device a, Device b) -> bool", ".bool(bool a, bool b) -> bool"})
+      ops.add(std::string(name) + types, [negate = negate](Call& c) { return compared(c, negate); });
+}
+
+// The iterations of a loop over range(lo, hi, step).
+void register_ranges(eval::Registry& ops) {
+  ops.add("aten::__range_length(int lo, int hi, int step) -> int", [](Call& c) -> Value {
+    Dim lo = c.size("lo"), hi = c.size("hi"), zero = c.sym.constant(0);
+    int64_t step = c.integer("step");
+    Dim span = step > 0 ? c.sym.sub(hi, lo) : c.sym.sub(lo, hi);
+    return c.sym.max(zero, c.sym.ceil_div(span, c.sym.constant(step > 0 ? step : -step)));
+  });
+  ops.add("aten::__derive_index(int index, int start, int step) -> int",
+          [](Call& c) -> Value { return c.sym.add(c.size("start"), c.sym.mul(c.size("index"), c.size("step"))); });
+}
+
+}  // namespace
+
+void register_lists(eval::Registry& ops) {
+  register_list_changes(ops);
+  register_new_lists(ops);
+  register_list_queries(ops);
+  register_ranges(ops);
+}
+
+}  // namespace lithify::ops

@@ -1,0 +1,377 @@
+// Numbers of a program: arithmetic, functions, and conversion from and to tensors. Computed at export where they are
+// known.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/prim.hpp"
+
+namespace lithify::ops {
+
+std::optional<double> known_real(const Value& v) {
+  if (auto* d = v.get_if<double>()) return *d;
+  if (auto* b = v.get_if<bool>()) return *b ? 1.0 : 0.0;
+  if (v.is_int() && v.integer().is_constant()) return static_cast<double>(*v.integer().constant());
+  return std::nullopt;
+}
+
+namespace {
+
+using eval::run_time_number;
+
+std::optional<Dim> as_int(Call& c, const Value& v) {
+  if (v.is_int()) return v.integer();
+  if (auto* b = v.get_if<bool>()) return c.sym.constant(*b);
+  return std::nullopt;
+}
+
+Value as_run_time(Call& c, const Value& v) {
+  if (v.is_tensor()) return v;
+  if (v.is<double>()) return run_time_number(c.as_tensor(v, DType::Double));
+  return run_time_number(c.as_tensor(v));
+}
+
+/// What a tensor rule gives for numbers that are known only at run time: a number.
+Value computed_at_run_time(Call& c, std::string_view tensor_op, const std::vector<Value>& operands) {
+  std::vector<Value> tensors;
+  for (const Value& v : operands) tensors.push_back(as_run_time(c, v));
+  Value result = c.call(tensor_op, std::move(tensors));
+  if (result.is_tensor()) result.tensor()->is_number = true;
+  return result;
+}
+
+// ---- arithmetic -----------------------------------------------------------------------------------------------------
+
+/// An operator on two numbers: on integers by expressions, on reals at export, else by the tensor rule at run time.
+struct Arithmetic {
+  std::string_view name;
+  std::function<std::optional<Value>(Call&, Dim, Dim)> integers;
+  std::function<Value(double, double)> reals;
+  NumberArguments roles = {};
+  std::string_view tensor_op = name;
+};
+
+Value python_floor_div(double a, double b) { return std::floor(a / b); }
+Value python_mod(double a, double b) {
+  double m = std::fmod(a, b);
+  return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+}
+
+std::optional<Value> decided(std::optional<bool> known) { return known ? std::optional<Value>(*known) : std::nullopt; }
+
+std::optional<Value> int_power(Call& c, Dim a, Dim b) {
+  std::optional<int64_t> n = b.constant();
+  if (!n) return std::nullopt;
+  if (*n < 0) {
+    if (auto base = a.constant()) return Value(std::pow(static_cast<double>(*base), static_cast<double>(*n)));
+    return std::nullopt;
+  }
+  if (*n > 64) return std::nullopt;
+  Dim out = c.sym.constant(1);
+  for (int64_t i = 0; i < *n; ++i) out = c.sym.mul(out, a);
+  return Value(out);
+}
+
+std::optional<Value> int_true_div(Call&, Dim a, Dim b) {
+  if (a.is_constant() && b.is_constant())
+    return Value(static_cast<double>(*a.constant()) / static_cast<double>(*b.constant()));
+  return std::nullopt;
+}
+
+Value computed(Call& c, const Arithmetic& row) {
+  const Value &a = c.arg("a"), &b = c.arg("b");
+  auto x = as_int(c, a), y = as_int(c, b);
+  if (x && y) {
+    if (auto v = row.integers(c, *x, *y)) return *v;
+  } else {
+    auto p = known_real(a), q = known_real(b);
+    if (p && q) return row.reals(*p, *q);
+  }
+  return computed_at_run_time(c, row.tensor_op, {a, b});
+}
+
+void register_arithmetic(eval::Registry& ops) {
+  const NumberArguments operand = {{"b", Role::Operand}}, divisor = {{"b", Role::Divisor}};
+  const Arithmetic table[] = {
+      {"aten::add", [](Call& c, Dim a, Dim b) { return Value(c.sym.add(a, b)); },
+       [](double a, double b) -> Value { return a + b; }, operand},
+      {"aten::sub", [](Call& c, Dim a, Dim b) { return Value(c.sym.sub(a, b)); },
+       [](double a, double b) -> Value { return a - b; }, operand},
+      {"aten::mul", [](Call& c, Dim a, Dim b) { return Value(c.sym.mul(a, b)); },
+       [](double a, double b) -> Value { return a * b; }, operand},
+      {"aten::div", int_true_div, [](double a, double b) -> Value { return a / b; }, divisor},
+      {"aten::truediv", int_true_div, [](double a, double b) -> Value { return a / b; }, {}, "aten::div"},
+      {"aten::floordiv",
+       [](Call& c, Dim a, Dim b) { return Value(c.sym.floor_div(a, b)); },
+       python_floor_div,
+       {},
+       "aten::floor_divide"},
+      {"aten::remainder", [](Call& c, Dim a, Dim b) { return Value(c.sym.mod(a, b)); }, python_mod, divisor},
+      {"aten::fmod", [](Call&, Dim, Dim) { return std::optional<Value>(); },
+       [](double a, double b) -> Value { return std::fmod(a, b); }},
+      {"aten::pow", int_power, [](double a, double b) -> Value { return std::pow(a, b); }},
+      {"prim::min",
+       [](Call& c, Dim a, Dim b) { return Value(c.sym.min(a, b)); },
+       [](double a, double b) -> Value { return std::min(a, b); },
+       {},
+       "aten::minimum"},
+      {"prim::max",
+       [](Call& c, Dim a, Dim b) { return Value(c.sym.max(a, b)); },
+       [](double a, double b) -> Value { return std::max(a, b); },
+       {},
+       "aten::maximum"},
+      {"aten::eq", [](Call& c, Dim a, Dim b) { return decided(c.sym.equal(a, b)); },
+       [](double a, double b) -> Value { return a == b; }, operand},
+      {"aten::ne",
+       [](Call& c, Dim a, Dim b) {
+         auto e = c.sym.equal(a, b);
+         return decided(e ? std::optional(!*e) : e);
+       },
+       [](double a, double b) -> Value { return a != b; }, operand},
+      {"aten::lt", [](Call& c, Dim a, Dim b) { return decided(c.sym.less(a, b)); },
+       [](double a, double b) -> Value { return a < b; }, operand},
+      {"aten::le", [](Call& c, Dim a, Dim b) { return decided(c.sym.less_equal(a, b)); },
+       [](double a, double b) -> Value { return a <= b; }, operand},
+      {"aten::gt", [](Call& c, Dim a, Dim b) { return decided(c.sym.less(b, a)); },
+       [](double a, double b) -> Value { return a > b; }, operand},
+      {"aten::ge", [](Call& c, Dim a, Dim b) { return decided(c.sym.less_equal(b, a)); },
+       [](double a, double b) -> Value { return a >= b; }, operand},
+  };
+  for (const Arithmetic& row : table)
+    ops.add(fmt::format("{}.number(Scalar a, Scalar b) -> Scalar", row.name),
+            [row](Call& c) { return computed(c, row); })
+        .numbers(row.roles);
+}
+
+/// An operator on the bits of two integers.
+struct Bitwise {
+  std::string_view name;
+  int64_t (*f)(int64_t, int64_t);
+};
+
+Value computed(Call& c, const Bitwise& row) {
+  const Value &a = c.arg("a"), &b = c.arg("b");
+  auto x = as_int(c, a), y = as_int(c, b);
+  if (!x || !y || !x->is_constant() || !y->is_constant()) return computed_at_run_time(c, row.name, {a, b});
+  const int64_t bits = row.f(*x->constant(), *y->constant());
+  if (a.is<bool>() && b.is<bool>()) return bits != 0;
+  return c.sym.constant(bits);
+}
+
+void register_bitwise(eval::Registry& ops) {
+  for (const Bitwise& row : {Bitwise{"aten::__and__", [](int64_t a, int64_t b) { return a & b; }},
+                             Bitwise{"aten::__or__", [](int64_t a, int64_t b) { return a | b; }},
+                             Bitwise{"aten::__xor__", [](int64_t a, int64_t b) { return a ^ b; }},
+                             Bitwise{"aten::__lshift__", [](int64_t a, int64_t b) { return a << (b & 63); }},
+                             Bitwise{"aten::__rshift__", [](int64_t a, int64_t b) { return a >> (b & 63); }}})
+    ops.add(fmt::format("{}.number(Scalar a, Scalar b) -> Scalar", row.name),
+            [row](Call& c) { return computed(c, row); });
+}
+
+// ---- functions
+// ------------------------------------------------------------------------------------------------------
+
+// A real number that is a size over a constant, as code has it that rounds sizes: float(n) / 32. Floating point holds
+// it as far as its rounding goes.
+struct Quotient {
+  Dim over;
+  int64_t under;
+};
+
+std::optional<Quotient> quotient(Call& c, const onnx::Value* v) {
+  if (v->contents && v->contents->size() == 1) return Quotient{v->contents->front(), 1};
+  const onnx::Node* node = v->producer;
+  if (!node) return std::nullopt;
+  if (node->op_type == "Cast" && is_float(v->dtype)) return quotient(c, node->inputs[0]);
+  if (node->op_type != "Mul" && node->op_type != "Div") return std::nullopt;
+  const onnx::Value *x = node->inputs[0], *factor = node->inputs[1];
+  if (x->is_constant() && node->op_type == "Mul") std::swap(x, factor);
+  if (!factor->is_constant() || factor->constant->numel() != 1) return std::nullopt;
+  const double number = factor->constant->reals()[0];
+  const std::optional<Quotient> q = quotient(c, x);
+  if (!q || number < 1 || number > 1 << 20 || number != std::floor(number) || q->under > 1 << 20) return std::nullopt;
+  const auto whole = static_cast<int64_t>(number);
+  if (node->op_type == "Div") return Quotient{q->over, q->under * whole};
+  return Quotient{c.sym.mul(q->over, c.sym.constant(whole)), q->under};
+}
+
+/// A function of one real number.
+struct RealFunction {
+  std::string_view name;
+  double (*f)(double);
+  bool to_int = false;  ///< Python's math.floor and math.ceil give ints
+};
+
+Value computed(Call& c, const RealFunction& row) {
+  const Value& a = c.arg("a");
+  if (row.to_int && a.is_int()) return a;
+  if (auto v = known_real(a)) {
+    double r = row.f(*v);
+    if (row.to_int) return c.sym.constant(static_cast<int64_t>(r));
+    return r;
+  }
+  if (row.to_int)
+    if (auto q = quotient(c, c.as_tensor(a))) {
+      const Dim under = c.sym.constant(q->under);
+      return row.name == "aten::ceil" ? c.sym.ceil_div(q->over, under) : c.sym.floor_div(q->over, under);
+    }
+  Value result = computed_at_run_time(c, row.name, {a});
+  if (row.to_int) return c.onnx.symbol_of(c.onnx.cast(result.tensor()->read(c.onnx), DType::Int64), "n");
+  return result;
+}
+
+void register_real_functions(eval::Registry& ops) {
+  static constexpr RealFunction table[] = {
+      {"aten::ceil", std::ceil, true}, {"aten::floor", std::floor, true}, {"aten::round", std::nearbyint},
+      {"aten::sqrt", std::sqrt},       {"aten::exp", std::exp},           {"aten::log", std::log},
+      {"aten::log2", std::log2},       {"aten::log10", std::log10},       {"aten::log1p", std::log1p},
+      {"aten::sin", std::sin},         {"aten::cos", std::cos},           {"aten::tan", std::tan},
+      {"aten::tanh", std::tanh},       {"aten::erf", std::erf},           {"aten::fabs", std::fabs},
+  };
+  for (const RealFunction& row : table)
+    ops.add(fmt::format("{}.number(Scalar a) -> Scalar", row.name), [row](Call& c) { return computed(c, row); });
+}
+
+void register_functions(eval::Registry& ops) {
+  ops.add("aten::neg.number(Scalar a) -> Scalar", [](Call& c) -> Value {
+    if (auto i = as_int(c, c.arg("a"))) return c.sym.neg(*i);
+    if (auto v = known_real(c.arg("a"))) return -*v;
+    return c.call("aten::neg", {as_run_time(c, c.arg("a"))});
+  });
+  for (const char* name : {"prim::abs", "aten::abs"})
+    ops.add(std::string(name) + ".number(Scalar a) -> Scalar", [](Call& c) -> Value {
+      if (auto i = as_int(c, c.arg("a"))) return c.sym.max(*i, c.sym.neg(*i));
+      if (auto v = known_real(c.arg("a"))) return std::fabs(*v);
+      return c.call("aten::abs", {as_run_time(c, c.arg("a"))});
+    });
+  ops.add("aten::__not__(bool a) -> bool", [](Call& c) -> Value {
+    if (auto* b = c.arg("a").get_if<bool>()) return !*b;
+    Value r = c.call("aten::logical_not", {c.arg("a")});
+    r.tensor()->is_number = true;
+    return r;
+  });
+  ops.add("prim::ite(Any b, Any t, Any f) -> Any", [](Call& c) -> Value {
+    if (auto* b = c.arg("b").get_if<bool>()) return c.arg(*b ? "t" : "f");
+    return computed_at_run_time(c, "aten::where", {c.arg("b"), c.arg("t"), c.arg("f")});
+  });
+  // min, max and sum of a list of numbers, min and max of two lists.
+  for (const char* name : {"prim::min", "prim::max"})
+    ops.add(std::string(name) + ".self(t[] self) -> t", [op = std::string(name)](Call& c) -> Value {
+      const std::vector<Value>& items = c.arg("self").items();
+      if (items.empty()) c.unsupported("of an empty list");
+      Value out = items[0];
+      for (size_t i = 1; i < items.size(); ++i) out = c.call(op, {out, items[i]});
+      return out;
+    });
+  ops.add("aten::sum.list(Scalar[] self) -> Scalar", [](Call& c) -> Value {
+    Value out(c.sym.constant(0));
+    for (const Value& v : c.arg("self").items()) out = c.call("aten::add", {out, v});
+    return out;
+  });
+  ops.add("aten::divmod(Scalar a, Scalar b) -> (Scalar, Scalar)", [](Call& c) -> Value {
+    return Value::tuple(
+        {c.call("aten::floordiv", {c.arg("a"), c.arg("b")}), c.call("aten::remainder", {c.arg("a"), c.arg("b")})});
+  });
+}
+
+// ---- numbers and tensors --------------------------------------------------------------------------------------------
+
+Value to_int(Call& c, const Value& v) {
+  if (v.is_int()) return v;
+  if (auto* b = v.get_if<bool>()) return c.sym.constant(*b);
+  if (auto* d = v.get_if<double>()) return c.sym.constant(static_cast<int64_t>(*d));
+  if (auto* s = v.get_if<std::string>()) return c.sym.constant(std::stoll(*s));
+  onnx::Value* t = c.as_tensor(v);
+  if (t->contents && t->contents->size() == 1) return t->contents->front();
+  if (t->constant && t->constant->numel() == 1) return c.sym.constant(static_cast<int64_t>(t->constant->reals()[0]));
+  if (auto q = quotient(c, t); q && q->over.lower().value_or(-1) >= 0)
+    return c.sym.floor_div(q->over, c.sym.constant(q->under));
+  return c.onnx.symbol_of(c.onnx.cast(t, DType::Int64), "n");
+}
+
+// A tensor of one element as a number that is known only at run time.
+Value only_element(Call& c, onnx::Value* t) { return run_time_number(c.onnx.reshape(t, {})); }
+
+Value to_float(Call& c, const Value& v) {
+  if (auto d = known_real(v)) return *d;
+  if (auto* s = v.get_if<std::string>()) return std::stod(*s);
+  onnx::Value* t = c.as_tensor(v);
+  if (t->constant && t->constant->numel() == 1) return t->constant->reals()[0];
+  return only_element(c, is_float(t->dtype) ? t : c.onnx.cast(t, DType::Double));
+}
+
+Value to_bool(Call& c, const Value& v) {
+  if (auto d = known_real(v)) return *d != 0;
+  if (v.is_int()) {
+    std::optional<bool> zero = c.sym.equal(v.integer(), c.sym.constant(0));
+    if (zero) return !*zero;
+  }
+  onnx::Value* t = c.as_tensor(v);
+  if (t->constant && t->constant->numel() == 1) return t->constant->reals()[0] != 0;
+  return only_element(c, c.onnx.cast(t, DType::Bool));
+}
+
+// A number of the tensor's own kind.
+Value to_scalar(Call& c, const Value& v) {
+  if (!v.is_tensor()) return v;
+  DType t = v.tensor()->dtype();
+  if (t == DType::Bool) return to_bool(c, v);
+  return is_float(t) ? to_float(c, v) : to_int(c, v);
+}
+
+Value nested_list(Call& c, onnx::Value* t, size_t dim, std::vector<int64_t>& at) {
+  if (dim == t->rank()) {
+    size_t flat = 0;
+    for (size_t i = 0; i < at.size(); ++i)
+      flat = flat * static_cast<size_t>(*t->shape[i].constant()) + static_cast<size_t>(at[i]);
+    if (t->contents) return t->dtype == DType::Bool ? Value(!(*t->contents)[flat].is(0)) : Value((*t->contents)[flat]);
+    if (t->constant) return t->constant->reals()[flat];
+    onnx::Value* item = c.onnx.reshape(t, {c.onnx.numel(t->shape)});
+    return to_scalar(c, Value(c.onnx.select(item, 0, c.sym.constant(static_cast<int64_t>(flat)))));
+  }
+  std::optional<int64_t> n = t->shape[dim].constant();
+  if (!n) c.unsupported("tolist() of a tensor whose size is known only at run time");
+  std::vector<Value> items;
+  for (int64_t i = 0; i < *n; ++i) {
+    at.push_back(i);
+    items.push_back(nested_list(c, t, dim + 1, at));
+    at.pop_back();
+  }
+  return Value::list(std::move(items));
+}
+
+void register_conversions(eval::Registry& ops) {
+  for (const char* schema :
+       {"prim::NumToTensor.Scalar(Scalar a) -> Tensor", "aten::scalar_to_tensor(Scalar a) -> Tensor"})
+    ops.add(schema, [](Call& c) -> Value {
+      const Value& a = c.arg("a");
+      if (a.is_tensor()) return a;
+      return a.is<double>() ? c.as_tensor(a, DType::Double) : c.as_tensor(a);
+    });
+  for (const char* schema : {"aten::Int(Any a) -> int", "aten::IntImplicit(Tensor a) -> int"})
+    ops.add(schema, [](Call& c) { return to_int(c, c.arg("a")); });
+  for (const char* schema : {"aten::Float(Any a) -> float", "aten::FloatImplicit(Tensor a) -> float"})
+    ops.add(schema, [](Call& c) { return to_float(c, c.arg("a")); });
+  ops.add("aten::Bool(Any a) -> bool", [](Call& c) { return to_bool(c, c.arg("a")); });
+  ops.add("aten::is_nonzero(Tensor self) -> bool", [](Call& c) { return to_bool(c, c.arg("self")); });
+  ops.add("aten::ScalarImplicit(Tensor a) -> Scalar", [](Call& c) { return to_scalar(c, c.arg("a")); });
+  ops.add("aten::item(Tensor self) -> Scalar", [](Call& c) { return to_scalar(c, c.arg("self")); });
+  ops.add("prim::tolist(Tensor a) -> Any", [](Call& c) -> Value {
+    std::vector<int64_t> at;
+    return nested_list(c, c.tensor("a"), 0, at);
+  });
+  ops.add("aten::tolist(Tensor a) -> Any", [](Call& c) { return c.call("prim::tolist", {c.arg("a")}); });
+}
+
+}  // namespace
+
+void register_numbers(eval::Registry& ops) {
+  register_arithmetic(ops);
+  register_bitwise(ops);
+  register_real_functions(ops);
+  register_functions(ops);
+  register_conversions(ops);
+}
+
+}  // namespace lithify::ops

@@ -1,0 +1,177 @@
+// Operators that give a tensor other sizes and leave the order of its elements: view, reshape, flatten, squeeze,
+// resize_.
+#include "ops/reshape.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/slicing.hpp"
+
+namespace lithify::ops {
+
+using onnx::Builder;
+using OnnxValue = onnx::Value;
+
+Value reshaped(Call& c, Shape to) {
+  return c.view(
+      "self", [to](Builder& b, OnnxValue* x) { return b.reshape(x, to); },
+      [](Builder& b, OnnxValue* base, OnnxValue* changed) { return b.reshape(changed, base->shape); }, true);
+}
+
+namespace {
+
+// The sizes with what -1 stands for. `total` is the number of elements.
+Shape without_minus_one(Call& c, const std::vector<Dim>& sizes, Dim total) {
+  Shape to = sizes;
+  auto free = std::find_if(to.begin(), to.end(), [](Dim d) { return d.is(-1); });
+  if (free == to.end()) return to;
+  *free = c.sym.constant(1);
+  Dim others = c.sym.product(to);
+  if (others.is(0)) c.mismatch("a size of -1 cannot be told beside a size of 0");
+  if (std::optional<Dim> quotient = c.sym.divide_exactly(total, others)) {
+    *free = *quotient;
+  } else if (total.is_constant() && others.is_constant()) {
+    c.mismatch(fmt::format("{} elements do not divide into rows of {}", total.str(), others.str()));
+  } else {
+    *free = c.sym.floor_div(total, others);
+  }
+  return to;
+}
+
+// PyTorch copies when the elements do not lie one after the other: then writes to the result do not reach self.
+Value reshaped_or_copied(Call& c, Shape to) {
+  if (c.arg("self").is_tensor() && c.arg("self").tensor()->dense()) return reshaped(c, std::move(to));
+  return c.onnx.reshape(c.tensor("self"), to);
+}
+
+Shape flattened(Call& c, const Shape& from, int64_t start, int64_t end) {
+  if (from.empty()) return {c.sym.constant(1)};
+  if (start > end) c.mismatch("start_dim comes after end_dim");
+  Shape to(from.begin(), from.begin() + start);
+  to.push_back(
+      c.sym.product(std::span(from).subspan(static_cast<size_t>(start), static_cast<size_t>(end - start + 1))));
+  to.insert(to.end(), from.begin() + end + 1, from.end());
+  return to;
+}
+
+Value unflatten(Call& c) {
+  const Shape from = c.tensor("self")->shape;
+  int64_t dim = c.dim("dim", from.size());
+  Shape inner = without_minus_one(c, c.sizes("sizes"), at(from, dim));
+  Shape to(from.begin(), from.begin() + dim);
+  to.insert(to.end(), inner.begin(), inner.end());
+  to.insert(to.end(), from.begin() + dim + 1, from.end());
+  return reshaped(c, to);
+}
+
+// A dynamic dimension that stays when it is squeezed, since the sample has more than one element of it: that is told as
+// a constraint, for at a size of 1 the result would have another rank.
+bool assumed_to_stay(Call& c, Dim size) {
+  if (size.lower().value_or(0) >= 2) return true;
+  if (c.sym.sample(size).value_or(1) < 2) return false;
+  c.sym.assume({sym::Assumption::Kind::AtMost, c.sym.constant(2), size});
+  return true;
+}
+
+// Drops the given dimensions where their size is 1; all others of the shape stay.
+Value squeezed(Call& c, const std::vector<int64_t>& dims) {
+  const Shape from = c.tensor("self")->shape;
+  Shape to;
+  for (int64_t i = 0; i < static_cast<int64_t>(from.size()); ++i) {
+    Dim size = at(from, i);
+    bool asked = std::find(dims.begin(), dims.end(), i) != dims.end();
+    if (asked && !size.is_constant() && !assumed_to_stay(c, size))
+      c.unsupported(
+          fmt::format("dimension {} has the dynamic size {}: the result would have fewer dimensions only when "
+                      "it is 1",
+                      i, size.str()));
+    if (!asked || !size.is(1)) to.push_back(size);
+  }
+  return reshaped(c, to);
+}
+
+Value squeeze_all(Call& c) {
+  const Shape from = c.tensor("self")->shape;
+  Shape to;
+  for (Dim size : from) {
+    if (size.is(1)) continue;
+    if (!size.is_constant() && !assumed_to_stay(c, size) && c.sym.sample(size) == 1)
+      c.unsupported(fmt::format("the dynamic size {} is 1 in the sample: say which dimensions to squeeze", size.str()));
+    to.push_back(size);
+  }
+  return reshaped(c, to);
+}
+
+// The first elements of the tensor's memory under other sizes. Elements that are added have no defined values.
+Value resized(Call& c, const Shape& to) {
+  onnx::Builder& b = c.onnx;
+  onnx::Value* x = c.tensor("self");
+  constexpr int64_t contiguous = 0;
+  if (c.maybe_integer("memory_format").value_or(contiguous) != contiguous) c.unsupported("another memory format");
+  if (!c.tensor_ref("self")->dense()) c.unsupported("of a view");
+  Dim from = b.numel(x->shape), count = b.numel(to);
+  if (c.sym.sub(from, count).lower().value_or(-1) < 0) c.unsupported("to more elements");
+  onnx::Value* flat = b.reshape(x, {from});
+  c.tensor_ref("self")->rebind(eval::Tensor(b.reshape(count == from ? flat : b.slice(flat, 0, b.dim(0), count), to)));
+  return c.arg("self");
+}
+
+}  // namespace
+
+void register_reshape(eval::Registry& ops) {
+  add_each(
+      ops,
+      {"aten::view(Tensor(a) self, int[] size) -> Tensor(a)", "aten::_unsafe_view(Tensor self, int[] size) -> Tensor",
+       "aten::_reshape_alias(Tensor(a) self, int[] size, int[] stride) -> Tensor(a)"},
+      [](Call& c) {
+        return reshaped(c, without_minus_one(c, c.sizes("size"), c.onnx.numel(c.tensor("self")->shape)));
+      });
+  ops.add("aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", [](Call& c) -> Value {
+    if (c.maybe_dtype("dtype") == c.tensor("self")->dtype) return reshaped(c, c.tensor("self")->shape);
+    c.unsupported("ONNX cannot take the bytes of one type for another");
+  });
+  ops.add("aten::reshape(Tensor(a) self, int[] shape) -> Tensor(a)", [](Call& c) {
+    return reshaped_or_copied(c, without_minus_one(c, c.sizes("shape"), c.onnx.numel(c.tensor("self")->shape)));
+  });
+  ops.add("aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+          [](Call& c) { return reshaped(c, c.tensor("other")->shape); });
+  ops.add("aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+          [](Call& c) { return reshaped_or_copied(c, c.tensor("other")->shape); });
+  ops.add("aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", [](Call& c) {
+    const Shape from = c.tensor("self")->shape;
+    return reshaped_or_copied(c, flattened(c, from, c.dim("start_dim", from.size()), c.dim("end_dim", from.size())));
+  });
+  ops.add("aten::ravel(Tensor(a) self) -> Tensor(a)",
+          [](Call& c) { return reshaped_or_copied(c, {c.onnx.numel(c.tensor("self")->shape)}); });
+  ops.add("aten::unflatten.int(Tensor(a) self, int dim, int[] sizes) -> Tensor(a)", unflatten);
+  ops.add("aten::squeeze(Tensor(a) self) -> Tensor(a)", squeeze_all);
+  add_each(ops,
+           {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
+            "aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"},
+           [](Call& c) { return squeezed(c, c.dims("dim", c.tensor("self")->rank())); });
+  ops.add("aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", [](Call& c) {
+    Shape to = c.tensor("self")->shape;
+    to.insert(to.begin() + c.new_dim("dim", to.size()), c.sym.constant(1));
+    return reshaped(c, to);
+  });
+  for (size_t n : {1, 2, 3}) {
+    ops.add(fmt::format("aten::atleast_{}d(Tensor self) -> Tensor", n),
+            [n](Call& c) { return reshaped(c, at_least(c.sym, c.tensor("self")->shape, n)); });
+    ops.add(fmt::format("aten::atleast_{}d.Sequence(Tensor[] tensors) -> Tensor[]", n), [n](Call& c) {
+      std::vector<OnnxValue*> out;
+      for (OnnxValue* v : c.tensors("tensors")) out.push_back(c.onnx.reshape(v, at_least(c.sym, v->shape, n)));
+      return Value::list(out);
+    });
+  }
+  ops.add("aten::set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)", [](Call& c) -> Value {
+    c.tensor_ref("self")->rebind(*c.tensor_ref("source"));
+    return c.arg("self");
+  });
+  ops.add("aten::resize_(Tensor(a!) self, int[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)",
+          [](Call& c) { return resized(c, c.sizes("size")); });
+  ops.add("aten::resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)",
+          [](Call& c) { return resized(c, c.tensor("the_template")->shape); });
+}
+
+}  // namespace lithify::ops

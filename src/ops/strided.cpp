@@ -1,0 +1,164 @@
+// Operators that take elements a stride apart: unfold, as_strided, diagonals.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ops/elementwise.hpp"
+#include "ops/reshape.hpp"
+#include "ops/slicing.hpp"
+#include "sym/contradiction.hpp"
+
+namespace lithify::ops {
+namespace {
+
+using onnx::Builder;
+using OnnxValue = onnx::Value;
+
+// Windows of an axis; the elements of a window become the last dimension.
+OnnxValue* unfolded(Builder& b, OnnxValue* x, int64_t axis, int64_t size, int64_t step) {
+  Dim length = at(x->shape, axis);
+  Dim count = b.sym.add(b.sym.floor_div(b.sym.sub(length, b.dim(size)), b.dim(step)), b.dim(1));
+  OnnxValue* y = nullptr;
+  if (size == step) {
+    Shape to = x->shape;
+    at(to, axis) = count;
+    to.insert(to.begin() + axis + 1, b.dim(size));
+    Dim covered = b.sym.mul(count, b.dim(size));
+    y = b.reshape(Slice{axis, b.dim(0), covered, 1, covered}.take(b, x), to);
+  } else if (count.is_constant()) {
+    std::vector<int64_t> indices;
+    for (int64_t i = 0; i < *count.constant(); ++i)
+      for (int64_t j = 0; j < size; ++j) indices.push_back(i * step + j);
+    y = b.gather(x, int_array(b, indices, {*count.constant(), size}), axis);
+  } else {
+    Dim limit = b.sym.add(b.sym.sub(length, b.dim(size)), b.dim(1));
+    OnnxValue* starts = b.unsqueeze(range(b, b.dim(0), limit, b.dim(step), count), {1});
+    y = b.gather(x, b.add(starts, arange(b, b.dim(size))), axis);
+  }
+  std::vector<int64_t> perm = identity_permutation(y->rank());
+  perm.erase(perm.begin() + axis + 1);
+  perm.push_back(axis + 1);
+  return b.transpose(y, perm);
+}
+
+Value unfold(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  int64_t size = c.integer("size"), step = c.integer("step");
+  if (step < 1) c.mismatch("step must be positive");
+  if (x->rank() == 0) return reshaped(c, Shape{c.sym.constant(size)});
+  int64_t axis = c.dim("dimension", x->rank());
+  auto forward = [=](Builder& b, OnnxValue* v) { return unfolded(b, v, axis, size, step); };
+  if (size != step || !c.sym.divide_exactly(at(x->shape, axis), c.sym.constant(size))) return c.view("self", forward);
+  return c.view("self", forward, [axis](Builder& b, OnnxValue* base, OnnxValue* changed) {
+    std::vector<int64_t> perm = identity_permutation(changed->rank());
+    perm.pop_back();
+    perm.insert(perm.begin() + axis + 1, static_cast<int64_t>(perm.size()));
+    return b.reshape(b.transpose(changed, perm), base->shape);
+  });
+}
+
+/// Positions in the memory of a contiguous tensor: from `offset`, as many in each dimension as its size, a stride
+/// apart.
+struct Strided {
+  Shape sizes, strides;
+  Dim offset;
+
+  /// The positions themselves, where they are numbers.
+  std::optional<std::vector<int64_t>> numbers() const {
+    auto counts = known(sizes), steps = known(strides);
+    if (!counts || !steps || !offset.is_constant()) return std::nullopt;
+    if (std::ranges::any_of(*counts, [](int64_t n) { return n < 1; })) return std::vector<int64_t>{};
+    std::vector<int64_t> out{*offset.constant()};
+    for (size_t i = 0; i < counts->size(); ++i) {
+      std::vector<int64_t> next;
+      for (int64_t p : out)
+        for (int64_t k = 0; k < (*counts)[i]; ++k) next.push_back(p + k * (*steps)[i]);
+      out = std::move(next);
+    }
+    return out;
+  }
+
+  OnnxValue* positions(Builder& b) const {
+    if (auto all = numbers()) return int_array(b, *all, *known(sizes));
+    OnnxValue* sum = b.symbolic(offset);
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      Shape along(sizes.size() - i, b.dim(1));
+      along[0] = sizes[i];
+      sum = b.add(sum, b.reshape(b.mul(arange(b, sizes[i]), b.symbolic(strides[i])), along));
+    }
+    return sum;
+  }
+
+  OnnxValue* take(Builder& b, OnnxValue* x) const { return b.gather(flat(b, x), positions(b), 0); }
+};
+
+Strided strided(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  const Dim one = c.sym.constant(1), zero = c.sym.constant(0);
+  if (!c.tensor_ref("self")->dense()) c.unsupported("strides of a tensor that is not contiguous");
+  Strided s{c.sizes("size"), c.sizes("stride"), c.none("storage_offset") ? zero : c.size("storage_offset")};
+  if (s.sizes.size() != s.strides.size()) c.mismatch("size and stride differ in length");
+  const Dim count = c.sym.product(s.sizes), memory = c.sym.product(x->shape);
+  if (count.is_constant() && *count.constant() > 1 << 20) c.unsupported("more than a million elements");
+  Dim end = c.sym.add(s.offset, one);
+  for (size_t i = 0; i < s.sizes.size(); ++i) end = c.sym.add(end, c.sym.mul(s.strides[i], c.sym.sub(s.sizes[i], one)));
+  if (memory.is_constant() && end.is_constant()) {
+    if (!count.is(0) && *end.constant() > *memory.constant())
+      c.mismatch(fmt::format("{} elements are reached of {}", end.str(), memory.str()));
+  } else if (c.sym.equal(end, memory) != true) {
+    // Sizes and strides of the sample would take other elements at other sizes: trust those that take the last one.
+    throw sym::Contradiction({end, memory}, fmt::format("{}: the last of {} elements is not known to be the last of {}",
+                                                        c.schema.full_name(), end.str(), memory.str()));
+  }
+  return s;
+}
+
+Value as_strided(Call& c) {
+  return c.view("self", [s = strided(c)](Builder& b, OnnxValue* v) { return s.take(b, v); });
+}
+
+Value as_strided_scatter(Call& c) {
+  Builder& b = c.onnx;
+  OnnxValue* x = c.tensor("self");
+  auto positions = strided(c).numbers();
+  if (!positions) c.unsupported("dynamic sizes");
+  if (std::set<int64_t>(positions->begin(), positions->end()).size() != positions->size())
+    c.unsupported("positions that overlap");
+  auto n = static_cast<int64_t>(positions->size());
+  OnnxValue* source = b.reshape(c.tensor_as("src", x->dtype), {b.dim(n)});
+  return b.reshape(b.op("ScatterND", {flat(b, x), int_array(b, *positions, {n, 1}), source}), x->shape);
+}
+
+Value diag(Call& c) {
+  OnnxValue* x = c.tensor("self");
+  Diagonal d{c.integer("diagonal"), 0, 1};
+  if (x->rank() == 1) return d.embed(c.onnx, x);
+  if (x->rank() != 2) c.mismatch("a vector or matrix is needed");
+  return d.take(c.onnx, x);
+}
+
+}  // namespace
+
+void register_strided(eval::Registry& ops) {
+  ops.add("aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", unfold);
+  ops.add("aten::as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)",
+          as_strided);
+  ops.add(
+      "aten::as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+      as_strided_scatter);
+  ops.add("aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)",
+          [](Call& c) { return part_view(c, diagonal_of(c, c.tensor("self")->rank())); });
+  ops.add("aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
+          [](Call& c) { return part_view(c, diagonal_of(c, c.tensor("A")->rank()), "A"); });
+  ops.add("aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", [](Call& c) -> Value {
+    return diagonal_of(c, c.tensor("self")->rank() + 1).embed(c.onnx, c.tensor("self"));
+  });
+  ops.add("aten::diag(Tensor self, int diagonal=0) -> Tensor", diag);
+  ops.add("aten::diagflat(Tensor self, int offset=0) -> Tensor", [](Call& c) -> Value {
+    OnnxValue* x = c.tensor("self");
+    return Diagonal{c.integer("offset"), 0, 1}.embed(c.onnx, c.onnx.reshape(x, {c.onnx.numel(x->shape)}));
+  });
+}
+
+}  // namespace lithify::ops
