@@ -64,7 +64,7 @@ struct Expr {
     Path,           ///< a dotted "__torch__." path that is not called: an enum member or a function value
   };
   Kind kind = Kind::None;
-  Pos pos;  ///< of the operator, method or name; of the bracket of a Call or Subscript: there debug records tell
+  Pos pos;  ///< of the operator, method or name; of the bracket of a Call or Subscript, as in debug records
   std::string name;
   int64_t integer = 0;
   int64_t integer2 = 0;

@@ -128,7 +128,7 @@ class Verifier {
     if (!right) fail(pos, "a statement or expression is malformed");
   }
 
-  /// `cls` is the class of the value where the declarations tell. A name set twice to different classes tells none.
+  /// `cls` is the class of the value where it is declared. A name that is set twice to different classes has none.
   void set(const std::string& name, const Class* cls) {
     const auto [it, added] = locals_.try_emplace(name, cls);
     if (added) {

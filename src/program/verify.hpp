@@ -9,7 +9,7 @@ namespace lithify::program {
 /// - expressions and statements have the parts that their kind asks for, and nest at most as deep as parsed ones;
 /// - a name is read only after a parameter or a statement on some path before has set it;
 /// - functions, classes and enum members that the code refers to are defined, and so are the methods called on values
-///   whose class the declarations tell;
+///   whose class is declared;
 /// - CONSTANTS.cN is one of the program's constants;
 /// - a function ends with its only return.
 /// Throws an Error with the code BadProgram: the first fault of each function, with the record, line and column, and
