@@ -134,6 +134,10 @@ class Evaluator {
 
   // ---- expressions
   Value evaluate(const program::Expr& e, Frame& frame);
+  std::vector<Value> evaluate_items(const program::Expr& e, Frame& frame);
+  Value evaluate_dict(const program::Expr& e, Frame& frame);
+  Value evaluate_path(const std::string& path, Frame& frame);
+  Value new_object(const std::string& class_name);
   Value evaluate_annotation(const program::Type& type, Value v);
   Value subscript(const Value& container, const Value& index);
   Value attribute(const Value& object, const std::string& name);

@@ -17,17 +17,37 @@ const Value& usable(const Value& v) {
   return v;
 }
 
+const Value& local(const Frame& frame, const std::string& name) {
+  auto found = frame.locals.find(name);
+  if (found == frame.locals.end())
+    throw Error(Code::BadProgram, fmt::format("the name {} is read before it is assigned", name));
+  return usable(found->second);
+}
+
+/// The items from `begin` to `end`, which count from the end where they are negative.
+Value tuple_part(const Value& all, int64_t begin, int64_t end) {
+  if (all.is_poison()) return all;
+  const std::vector<Value>& items = all.items();
+  const int64_t n = static_cast<int64_t>(items.size());
+  begin = std::clamp<int64_t>(begin < 0 ? begin + n : begin, 0, n);
+  end = std::clamp<int64_t>(end < 0 ? end + n : end, begin, n);
+  return Value::tuple({items.begin() + begin, items.begin() + end});
+}
+
+/// unchecked_cast(T, x): what may be None is the value, or None, where T decides which.
+Value unchecked_cast(const Type& type, const Value& v) {
+  const Maybe* maybe = v.get_if<Maybe>();
+  if (!maybe || type.name == "Optional") return v;
+  return type.name == "NoneType" || type.name == "None" ? Value(None{}) : usable(*maybe->value);
+}
+
 }  // namespace
 
 Value Evaluator::evaluate(const Expr& e, Frame& frame) {
   using K = Expr::Kind;
   switch (e.kind) {
-    case K::Name: {
-      auto found = frame.locals.find(e.name);
-      if (found == frame.locals.end())
-        throw Error(Code::BadProgram, fmt::format("the name {} is read before it is assigned", e.name));
-      return usable(found->second);
-    }
+    case K::Name:
+      return local(frame, e.name);
     case K::Int:
       return reporter_.number(e);
     case K::Float:
@@ -43,35 +63,19 @@ Value Evaluator::evaluate(const Expr& e, Frame& frame) {
     case K::Constant:
       return reporter_.constant(e, constant(e.integer));
     case K::List:
-    case K::Tuple: {
-      std::vector<Value> items;
-      items.reserve(e.items.size());
-      for (const Expr& i : e.items) items.push_back(evaluate(i, frame));
-      return e.kind == K::List ? Value::list(std::move(items)) : Value::tuple(std::move(items));
-    }
-    case K::Dict: {
-      auto dict = std::make_shared<Dict>();
-      for (size_t i = 0; i + 1 < e.items.size(); i += 2) {
-        Value key = evaluate(e.items[i], frame);
-        dict->set(std::move(key), evaluate(e.items[i + 1], frame));
-      }
-      return dict;
-    }
+      return Value::list(evaluate_items(e, frame));
+    case K::Tuple:
+      return Value::tuple(evaluate_items(e, frame));
+    case K::Dict:
+      return evaluate_dict(e, frame);
     case K::Attribute:
       return attribute(evaluate(e.items[0], frame), e.name);
     case K::Subscript: {
       Value container = evaluate(e.items[0], frame);
       return subscript(container, evaluate(e.items[1], frame));
     }
-    case K::Slice: {
-      Value all = evaluate(e.items[0], frame);
-      if (all.is_poison()) return all;
-      const std::vector<Value>& items = all.items();
-      int64_t n = static_cast<int64_t>(items.size());
-      int64_t begin = std::clamp<int64_t>(e.integer < 0 ? e.integer + n : e.integer, 0, n);
-      int64_t end = std::clamp<int64_t>(e.integer2 < 0 ? e.integer2 + n : e.integer2, begin, n);
-      return Value::tuple({items.begin() + begin, items.begin() + end});
-    }
+    case K::Slice:
+      return tuple_part(evaluate(e.items[0], frame), e.integer, e.integer2);
     case K::Operator:
       return call_operator(e, frame);
     case K::Call:
@@ -80,34 +84,52 @@ Value Evaluator::evaluate(const Expr& e, Frame& frame) {
       return call_method(evaluate(e.items[0], frame), e, frame);
     case K::Annotate:
       return evaluate_annotation(e.type, evaluate(e.items[0], frame));
-    case K::UncheckedCast: {
-      Value v = evaluate(e.items[0], frame);
-      const Maybe* maybe = v.get_if<Maybe>();
-      if (!maybe || e.type.name == "Optional") return v;
-      return e.type.name == "NoneType" || e.type.name == "None" ? Value(None{}) : usable(*maybe->value);
-    }
+    case K::UncheckedCast:
+      return unchecked_cast(e.type, evaluate(e.items[0], frame));
     case K::Uninitialized:
       return Uninitialized{};
     case K::IsInstance:
       return is_instance(evaluate(e.items[0], frame), e.type);
-    case K::New: {
-      auto object = std::make_shared<Object>();
-      object->class_name = e.name;
-      object->type = program_.find_class(e.name);
-      if (!object->type) throw Error(Code::BadProgram, fmt::format("the class {} is not in the file", e.name));
-      return object;
-    }
-    case K::Path: {
-      if (const program::Function* f = program_.find_function(e.name)) return Function{f, nullptr};
-      size_t dot = e.name.rfind('.');
-      const program::Class* c = program_.find_class(e.name.substr(0, dot));
-      for (size_t i = 0; c && i < c->constants.size(); ++i)
-        if (c->constants[i].first == e.name.substr(dot + 1))
-          return Enum{c, c->constants[i].first, std::make_shared<Value>(evaluate(c->constants[i].second, frame))};
-      throw Error(Code::BadProgram, fmt::format("{} is not in the file", e.name));
-    }
+    case K::New:
+      return new_object(e.name);
+    case K::Path:
+      return evaluate_path(e.name, frame);
   }
   return None{};
+}
+
+std::vector<Value> Evaluator::evaluate_items(const Expr& e, Frame& frame) {
+  std::vector<Value> items;
+  items.reserve(e.items.size());
+  for (const Expr& i : e.items) items.push_back(evaluate(i, frame));
+  return items;
+}
+
+Value Evaluator::evaluate_dict(const Expr& e, Frame& frame) {
+  auto dict = std::make_shared<Dict>();
+  for (size_t i = 0; i + 1 < e.items.size(); i += 2) {
+    Value key = evaluate(e.items[i], frame);
+    dict->set(std::move(key), evaluate(e.items[i + 1], frame));
+  }
+  return dict;
+}
+
+Value Evaluator::new_object(const std::string& class_name) {
+  auto object = std::make_shared<Object>();
+  object->class_name = class_name;
+  object->type = program_.find_class(class_name);
+  if (!object->type) throw Error(Code::BadProgram, fmt::format("the class {} is not in the file", class_name));
+  return object;
+}
+
+// A function of the program, or a member of an enum.
+Value Evaluator::evaluate_path(const std::string& path, Frame& frame) {
+  if (const program::Function* f = program_.find_function(path)) return Function{f, nullptr};
+  const size_t dot = path.rfind('.');
+  if (const program::Class* c = program_.find_class(path.substr(0, dot)))
+    for (auto& [name, value] : c->constants)
+      if (name == path.substr(dot + 1)) return Enum{c, name, std::make_shared<Value>(evaluate(value, frame))};
+  throw Error(Code::BadProgram, fmt::format("{} is not in the file", path));
 }
 
 // annotate(T, x): numbers are written in other forms than their type in a few places, which T settles.

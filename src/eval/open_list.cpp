@@ -95,130 +95,236 @@ Value element(onnx::Builder& b, const std::shared_ptr<List>& list, onnx::Value* 
   return std::make_shared<Tensor>(v, memory, std::move(view));
 }
 
+/// An operator that is applied to a list whose length is known only at run time, and what each operator does with it.
+struct OpenListCall {
+  Evaluator& evaluator;
+  onnx::Builder& b;
+  std::string_view name;
+  const Arguments& arguments;
+
+  const Value& self() const { return arguments.positional[0]; }
+  const Value& second() const { return arguments.positional[1]; }
+  List& list() const { return contents(self()); }
+  onnx::Value* all() const { return elements(b, self()); }
+  /// None where it is not given.
+  Value argument(size_t i, std::string_view keyword) const;
+  /// The argument "dim" of an operator whose result has a rank.
+  int64_t dimension(size_t rank) const;
+  Error refused() const;
+
+  Value append() const;
+  Value extend() const;
+  Value get_item() const;
+  Value set_item() const;
+  Value insert() const { return change(with_element, all()); }
+  Value pop() const;
+  Value clear() const;
+  Value reverse() const;
+
+  Value length() const { return length_of(b, all()); }
+  Value contains() const;
+  /// With None: a list is not None.
+  Value compare_identity() const { return name == "aten::__isnot__"; }
+  Value itself() const { return self(); }
+
+  Value copy() const { return std::make_shared<List>(list()); }
+  Value add() const;
+  Value slice() const;
+  Value join() const;
+  Value to_tensor() const;
+
+ private:
+  using Change = onnx::Value* (*)(onnx::Builder&, onnx::Value* all, Dim place, onnx::Value* value);
+  /// With the place and the value that are the second and third argument.
+  Value change(Change change, onnx::Value* all) const;
+};
+
+Value OpenListCall::argument(size_t i, std::string_view keyword) const {
+  if (i < arguments.positional.size()) return arguments.positional[i];
+  for (auto& [k, v] : arguments.keywords)
+    if (k == keyword) return v;
+  return None{};
+}
+
+int64_t OpenListCall::dimension(size_t rank) const {
+  Value d = argument(1, "dim");
+  int64_t dim = d.is_int() ? d.integer().constant().value_or(0) : 0;
+  return dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
+}
+
+Error OpenListCall::refused() const {
+  return Error(Code::UnsupportedControlFlow, fmt::format("{} of a list whose length is known only at run time", name));
+}
+
+Value OpenListCall::append() const {
+  if (!self().is_open_list()) {
+    self().list_items().push_back(second());
+  } else {
+    if (!list().unreadable.empty()) throw refused();
+    list().items.push_back(second());
+  }
+  return self();
+}
+
+Value OpenListCall::extend() const {
+  if (!second().is_open_list()) {
+    append_all(list(), second());
+    return self();
+  }
+  const bool numbers = has_numbers(list());
+  list().become(chained(b, all(), elements(b, second())), numbers);
+  contents(second()).link(*list().head);
+  return self();
+}
+
+Value OpenListCall::get_item() const { return element(b, shared_list(self()), all(), second().integer()); }
+
+Value OpenListCall::set_item() const {
+  onnx::Value* elements = all();
+  const Value& value = arguments.positional[2];
+  // `x[i] += y` has written to the element.
+  if (value.is_tensor() && !value.tensor()->is_number)
+    if (value.tensor()->same_place(*element(b, shared_list(self()), elements, second().integer()).tensor()))
+      return self();
+  return change(with_replaced, elements);
+}
+
+Value OpenListCall::change(Change change, onnx::Value* all) const {
+  const Value& value = arguments.positional[2];
+  onnx::Value* changed = change(b, all, second().integer(), as_element(b, list(), all, value));
+  list().become(changed, has_numbers(list()));
+  if (value.is_tensor() && !value.tensor()->is_number) list().head->may_share_memory_with(*value.tensor());
+  return self();
+}
+
+Value OpenListCall::pop() const {
+  onnx::Value* elements = all();
+  const Value given = argument(1, "idx");
+  const Dim at = given.is_int() ? given.integer() : b.dim(-1);
+  Value gone = element(b, shared_list(self()), elements, at);
+  list().become(without_element(b, elements, at), has_numbers(list()));
+  return gone;
+}
+
+Value OpenListCall::clear() const {
+  list() = {};
+  return None{};
+}
+
+Value OpenListCall::reverse() const {
+  onnx::Value* elements = all();
+  const Dim length = length_of(b, elements);
+  const bool numbers = has_numbers(list());
+  list().become(elements->is_sequence() ? chosen_elements(b, elements, b.sym.sub(length, b.dim(1)), length, -1)
+                                        : b.flip(elements, 0),
+                numbers);
+  return None{};
+}
+
+Value OpenListCall::contains() const {
+  if (!has_numbers(list())) throw refused();
+  const Value same = evaluator.apply("aten::eq", {all(), second()});
+  Value found = evaluator.apply("aten::gt", {evaluator.apply("aten::sum", {same}), b.dim(0)});
+  found.tensor()->is_number = true;
+  return found;
+}
+
+Value OpenListCall::add() const {
+  if (!second().is_list()) throw refused();
+  Value to = std::make_shared<List>(list());
+  if (!second().is_open_list()) {
+    append_all(contents(to), second());
+    return to;
+  }
+  const bool numbers = has_numbers(contents(second()));
+  contents(to).become(chained(b, self().is_open_list() ? all() : carried(b, self()), elements(b, second())), numbers);
+  contents(second()).link(*contents(to).head);
+  return to;
+}
+
+Value OpenListCall::slice() const {
+  onnx::Value* elements = all();
+  const Value start = argument(1, "start"), end = argument(2, "end"), step = argument(3, "step");
+  if (elements->is_sequence()) {
+    elements = part_of(b, elements, start, end, step);
+  } else {
+    const Value part =
+        evaluator.apply("aten::slice", {elements, b.dim(0), start, end, step.is_int() ? step : Value(b.dim(1))});
+    elements = part.tensor()->read(b);
+  }
+  auto part = std::make_shared<List>();
+  part->become(elements, has_numbers(list()));
+  list().link(*part->head);
+  return part;
+}
+
+/// stack and cat.
+Value OpenListCall::join() const {
+  onnx::Value* elements = all();
+  const bool stacks = name == "aten::stack";
+  const int64_t dim = dimension(element_shape(elements).size() + (stacks ? 1 : 0));
+  if (elements->is_sequence())
+    return b.op("ConcatFromSequence", {elements}, {{"axis", dim}, {"new_axis", int64_t{stacks}}});
+  std::vector<int64_t> perm;
+  for (int64_t i = 1; i < static_cast<int64_t>(elements->rank()); ++i) perm.push_back(i);
+  perm.insert(perm.begin() + dim, 0);
+  onnx::Value* moved = b.transpose(elements, perm);
+  if (stacks) return moved;
+  onnx::Shape shape = element_shape(elements);
+  Dim& joined = shape[static_cast<size_t>(dim)];
+  joined = b.sym.mul(elements->shape[0], joined);
+  return b.reshape(moved, shape);
+}
+
+Value OpenListCall::to_tensor() const {
+  if (!list().numbers) throw refused();
+  return all();
+}
+
+struct OpenListOperator {
+  std::string_view name;
+  Value (OpenListCall::*apply)() const;
+  /// Also where the first argument is a list of known length: another argument is open, or a place is known only at run
+  /// time.
+  bool on_any_list = false;
+};
+
+constexpr OpenListOperator open_list_operators[] = {
+    {"aten::append", &OpenListCall::append, true},
+    {"aten::__getitem__", &OpenListCall::get_item, true},
+    {"aten::_set_item", &OpenListCall::set_item, true},
+    {"aten::insert", &OpenListCall::insert, true},
+    {"aten::pop", &OpenListCall::pop, true},
+    {"aten::Delete", &OpenListCall::pop, true},
+    {"aten::add", &OpenListCall::add, true},
+    {"aten::add_", &OpenListCall::extend},
+    {"aten::extend", &OpenListCall::extend},
+    {"aten::clear", &OpenListCall::clear},
+    {"aten::reverse", &OpenListCall::reverse},
+    {"aten::len", &OpenListCall::length},
+    {"aten::__contains__", &OpenListCall::contains},
+    {"aten::__is__", &OpenListCall::compare_identity},
+    {"aten::__isnot__", &OpenListCall::compare_identity},
+    {"aten::_unwrap_optional", &OpenListCall::itself},
+    {"prim::unchecked_unwrap_optional", &OpenListCall::itself},
+    {"aten::list", &OpenListCall::copy},
+    {"aten::copy", &OpenListCall::copy},
+    {"aten::slice", &OpenListCall::slice},
+    {"aten::stack", &OpenListCall::join},
+    {"aten::cat", &OpenListCall::join},
+    {"aten::concat", &OpenListCall::join},
+    {"aten::tensor", &OpenListCall::to_tensor},
+    {"aten::as_tensor", &OpenListCall::to_tensor},
+};
+
 }  // namespace
 
 Value Evaluator::apply_to_open(std::string_view name, const Arguments& arguments) {
-  const auto& [positional, keywords] = arguments;
-  onnx::Builder& b = builder_;
-  auto argument = [&](size_t i, std::string_view keyword) -> Value {
-    if (i < positional.size()) return positional[i];
-    for (auto& [k, v] : keywords)
-      if (k == keyword) return v;
-    return None{};
-  };
-  auto dimension = [&](size_t rank) {
-    Value d = argument(1, "dim");
-    int64_t dim = d.is_int() ? d.integer().constant().value_or(0) : 0;
-    return dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
-  };
-  auto refused = [&] {
-    return Error(Code::UnsupportedControlFlow,
-                 fmt::format("{} of a list whose length is known only at run time", name));
-  };
-  const Value& self = positional[0];
-  if (name == "aten::append" && self.is_open_list() && contents(self).unreadable.empty()) {
-    contents(self).items.push_back(positional[1]);
-    return self;
-  }
-  const bool open = self.is_open_list();
-  if (!open && name == "aten::append") {
-    self.list_items().push_back(positional[1]);
-    return self;
-  } else if (name == "aten::__getitem__") {
-    return element(b, shared_list(self), elements(b, self), positional[1].integer());
-  } else if (name == "aten::_set_item" || name == "aten::insert") {
-    onnx::Value* all = elements(b, self);
-    const Dim at = positional[1].integer();
-    // `x[i] += y` has written to the element.
-    if (name == "aten::_set_item" && positional[2].is_tensor() && !positional[2].tensor()->is_number)
-      if (positional[2].tensor()->same_place(*element(b, shared_list(self), all, at).tensor())) return self;
-    onnx::Value* value = as_element(b, contents(self), all, positional[2]);
-    auto change = name == "aten::insert" ? with_element : with_replaced;
-    contents(self).become(change(b, all, at, value), has_numbers(contents(self)));
-    if (positional[2].is_tensor() && !positional[2].tensor()->is_number)
-      contents(self).head->may_share_memory_with(*positional[2].tensor());
-    return self;
-  } else if (name == "aten::pop" || name == "aten::Delete") {
-    onnx::Value* all = elements(b, self);
-    const Value given = argument(1, "idx");
-    const Dim at = given.is_int() ? given.integer() : b.dim(-1);
-    Value gone = element(b, shared_list(self), all, at);
-    contents(self).become(without_element(b, all, at), has_numbers(contents(self)));
-    return gone;
-  } else if (name == "aten::add" && positional[1].is_list()) {
-    Value to = std::make_shared<List>(contents(self));
-    if (positional[1].is_open_list()) {
-      const bool numbers = has_numbers(contents(positional[1]));
-      contents(to).become(chained(b, open ? elements(b, self) : carried(b, self), elements(b, positional[1])), numbers);
-      contents(positional[1]).link(*contents(to).head);
-    } else {
-      append_all(contents(to), positional[1]);
-    }
-    return to;
-  } else if (!open) {
-    throw refused();
-  } else if (name == "aten::len") {
-    return length_of(b, elements(b, self));
-  } else if (name == "aten::clear") {
-    contents(self) = {};
-    return None{};
-  } else if (name == "aten::reverse") {
-    onnx::Value* all = elements(b, self);
-    const Dim length = length_of(b, all);
-    const bool numbers = has_numbers(contents(self));
-    contents(self).become(
-        all->is_sequence() ? chosen_elements(b, all, b.sym.sub(length, b.dim(1)), length, -1) : b.flip(all, 0),
-        numbers);
-    return None{};
-  } else if (name == "aten::slice") {
-    onnx::Value* all = elements(b, self);
-    const Value start = argument(1, "start"), end = argument(2, "end"), step = argument(3, "step");
-    auto list = std::make_shared<List>();
-    if (all->is_sequence()) {
-      all = part_of(b, all, start, end, step);
-    } else {
-      all = apply("aten::slice", {all, b.dim(0), start, end, step.is_int() ? step : Value(b.dim(1))}).tensor()->read(b);
-    }
-    list->become(all, has_numbers(contents(self)));
-    contents(self).link(*list->head);
-    return list;
-  } else if (name == "aten::__contains__" && has_numbers(contents(self))) {
-    Value found =
-        apply("aten::gt", {apply("aten::sum", {apply("aten::eq", {elements(b, self), positional[1]})}), b.dim(0)});
-    found.tensor()->is_number = true;
-    return found;
-  } else if (name == "aten::stack" || name == "aten::cat" || name == "aten::concat") {
-    onnx::Value* all = elements(b, self);
-    const bool stacks = name == "aten::stack";
-    const int64_t dim = dimension(element_shape(all).size() + (stacks ? 1 : 0));
-    if (all->is_sequence()) return b.op("ConcatFromSequence", {all}, {{"axis", dim}, {"new_axis", int64_t{stacks}}});
-    std::vector<int64_t> perm;
-    for (int64_t i = 1; i < static_cast<int64_t>(all->rank()); ++i) perm.push_back(i);
-    perm.insert(perm.begin() + dim, 0);
-    onnx::Value* moved = b.transpose(all, perm);
-    if (stacks) return moved;
-    onnx::Shape shape = element_shape(all);
-    Dim& joined = shape[static_cast<size_t>(dim)];
-    joined = b.sym.mul(all->shape[0], joined);
-    return b.reshape(moved, shape);
-  } else if (name == "aten::tensor" || name == "aten::as_tensor") {
-    if (contents(self).numbers) return elements(b, self);
-  } else if (name == "aten::list" || name == "aten::copy") {
-    return std::make_shared<List>(contents(self));
-  } else if (name == "aten::__is__" || name == "aten::__isnot__") {
-    return name == "aten::__isnot__";
-  } else if (name == "aten::_unwrap_optional" || name == "prim::unchecked_unwrap_optional") {
-    return self;
-  } else if ((name == "aten::add_" || name == "aten::extend") && !positional[1].is_open_list()) {
-    append_all(contents(self), positional[1]);
-    return self;
-  } else if (name == "aten::add_" || name == "aten::extend") {
-    const bool numbers = has_numbers(contents(self));
-    contents(self).become(chained(b, elements(b, self), elements(b, positional[1])), numbers);
-    contents(positional[1]).link(*contents(self).head);
-    return self;
-  }
-  throw refused();
+  const OpenListCall call{*this, builder_, name, arguments};
+  const auto* found = std::ranges::find(open_list_operators, name, &OpenListOperator::name);
+  const bool known = found != std::end(open_list_operators);
+  if (!known || !(found->on_any_list || call.self().is_open_list())) throw call.refused();
+  return (call.*found->apply)();
 }
 
 }  // namespace lithify::eval

@@ -68,7 +68,7 @@ OnnxValue* interleaved(Builder& b, OnnxValue* x, Dim times, int64_t axis) {
   return b.reshape(b.expand(b.unsqueeze(x, {axis + 1}), wide), to);
 }
 
-// Position i as often as repeats[i] says: 0, 0, 1, 2, 2, 2, ...
+// Position i, repeats[i] times: 0, 0, 1, 2, 2, 2, ...
 OnnxValue* repeated_positions(Call& c, OnnxValue* repeats) {
   Builder& b = c.onnx;
   if (repeats->rank() != 1) c.mismatch("repeats must have one dimension");

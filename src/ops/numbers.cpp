@@ -1,5 +1,4 @@
-// Numbers of a program: arithmetic, functions, and conversion from and to tensors. Computed at export where they are
-// known.
+// Numbers of a program: arithmetic, functions, conversion from and to tensors. What is known is computed at export.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -169,8 +168,7 @@ void register_bitwise(eval::Registry& ops) {
             [row](Call& c) { return computed(c, row); });
 }
 
-// ---- functions
-// ------------------------------------------------------------------------------------------------------
+// ---- functions ---------------------------------------------------------------------------------------------------
 
 // A real number that is a size over a constant, as code has it that rounds sizes: float(n) / 32. Floating point holds
 // it as far as its rounding goes.

@@ -429,7 +429,7 @@ eval::RuleFunction of_one(std::vector<std::string_view> others) {
   };
 }
 
-Value batch_norm(Call& c) {
+Value quantized_batch_norm(Call& c) {
   const Quantized& x = quantized(c, "qx");
   Ref y = call(c, "aten::batch_norm",
                {dequantized(c, x), c.arg("weight"), c.arg("bias"), c.arg("mean"), c.arg("var"), false, 0.1,
@@ -437,14 +437,14 @@ Value batch_norm(Call& c) {
   return rounded(c, activated(c, y), x);
 }
 
-Value instance_norm(Call& c) {
+Value quantized_instance_norm(Call& c) {
   const Quantized& x = quantized(c, "input");
   Ref y = call(c, "aten::instance_norm",
                {dequantized(c, x), c.arg("weight"), c.arg("bias"), None{}, None{}, true, 0.1, c.arg("eps"), false});
   return rounded(c, y, x);
 }
 
-Value joined(Call& c) {
+Value quantized_joined(Call& c) {
   const std::vector<Value>& parts = c.arg("qx").items();
   std::vector<Value> numbers;
   for (const Value& v : parts) {
@@ -509,19 +509,20 @@ void register_elementwise(Registry& ops) {
                           of_number);
     }
     ops.add_quantized(
-        fmt::format("quantized::cat{}(Tensor[] qx, int dim, float? scale, int? zero_point) -> Tensor", relu), joined);
+        fmt::format("quantized::cat{}(Tensor[] qx, int dim, float? scale, int? zero_point) -> Tensor", relu),
+        quantized_joined);
     for (std::string_view dims : {"", "1d", "2d", "3d"})
       ops.add_quantized(fmt::format("quantized::batch_norm{}{}(Tensor qx, Tensor? weight, Tensor? bias, Tensor mean, "
                                     "Tensor var, float eps, float output_scale, int output_zero_point) -> Tensor",
                                     dims, relu),
-                        batch_norm);
+                        quantized_batch_norm);
   }
   ops.add_quantized("quantized::matmul(Tensor qa, Tensor qb, float scale, int zero_point) -> Tensor qc",
                     of_two("matmul"));
   ops.add_quantized(
       "quantized::instance_norm(Tensor input, Tensor? weight, Tensor? bias, float eps, float output_scale, int "
       "output_zero_point) -> Tensor",
-      instance_norm);
+      quantized_instance_norm);
   const std::pair<std::string_view, std::vector<std::string_view>> of_numbers[] = {
       {"hardswish(Tensor input, float output_scale, int output_zero_point)", {}},
       {"sigmoid(Tensor qx, float output_scale, int output_zero_point)", {}},

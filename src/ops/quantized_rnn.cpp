@@ -39,12 +39,12 @@ std::vector<Ref> step(Call& c, Ref of_input, const PackedCell& p, const std::vec
 }
 
 // One direction of a layer over [length, batch, features]. The input is rounded as a whole.
-struct Direction {
+struct DirectionResult {
   Ref all;                // hidden states of all steps
   std::vector<Ref> last;  // states at the end
 };
 
-Direction direction(Call& c, Ref x, const PackedCell& p, const std::vector<Ref>& states, bool backward) {
+DirectionResult direction(Call& c, Ref x, const PackedCell& p, const std::vector<Ref>& states, bool backward) {
   Builder& b = c.onnx;
   Ref of_input = packed_product(c, x, p.of_input, p.rounding);
   if (backward) of_input = b.flip(of_input, 0);
@@ -75,7 +75,7 @@ Value layers(Call& c) {
     for (bool backward : two ? std::vector{false, true} : std::vector{false}) {
       std::vector<Ref> states;
       for (Ref s : start) states.push_back(b.select(s, 0, b.dim(static_cast<int64_t>(i))));
-      Direction d = direction(c, x, cell(c, params[i++]), states, backward);
+      DirectionResult d = direction(c, x, cell(c, params[i++]), states, backward);
       outputs.push_back(d.all);
       for (size_t k = 0; k < last.size(); ++k) last[k].push_back(b.unsqueeze(d.last[k], {0}));
     }

@@ -1,5 +1,4 @@
-// Operators that give a tensor other sizes and leave the order of its elements: view, reshape, flatten, squeeze,
-// resize_.
+// Operators that change sizes and leave the order of the elements: view, reshape, flatten, squeeze, resize_.
 #include "ops/reshape.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +27,7 @@ Shape without_minus_one(Call& c, const std::vector<Dim>& sizes, Dim total) {
   if (free == to.end()) return to;
   *free = c.sym.constant(1);
   Dim others = c.sym.product(to);
-  if (others.is(0)) c.mismatch("a size of -1 cannot be told beside a size of 0");
+  if (others.is(0)) c.mismatch("a size of -1 is ambiguous beside a size of 0");
   if (std::optional<Dim> quotient = c.sym.divide_exactly(total, others)) {
     *free = *quotient;
   } else if (total.is_constant() && others.is_constant()) {
@@ -65,8 +64,8 @@ Value unflatten(Call& c) {
   return reshaped(c, to);
 }
 
-// A dynamic dimension that stays when it is squeezed, since the sample has more than one element of it: that is told as
-// a constraint, for at a size of 1 the result would have another rank.
+// A dynamic dimension that stays when it is squeezed, since the sample has more than one element of it. It is reported
+// as a constraint: at a size of 1 the result would have another rank.
 bool assumed_to_stay(Call& c, Dim size) {
   if (size.lower().value_or(0) >= 2) return true;
   if (c.sym.sample(size).value_or(1) < 2) return false;
@@ -97,7 +96,8 @@ Value squeeze_all(Call& c) {
   for (Dim size : from) {
     if (size.is(1)) continue;
     if (!size.is_constant() && !assumed_to_stay(c, size) && c.sym.sample(size) == 1)
-      c.unsupported(fmt::format("the dynamic size {} is 1 in the sample: say which dimensions to squeeze", size.str()));
+      c.unsupported(
+          fmt::format("the dynamic size {} is 1 in the sample: specify which dimensions to squeeze", size.str()));
     to.push_back(size);
   }
   return reshaped(c, to);

@@ -134,16 +134,17 @@ Ref lgamma(Builder& b, Ref x) {
 }
 
 // The steps up to where the asymptotic series are exact enough.
-constexpr int64_t steps = 10;
-constexpr std::array bernoulli{1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730};
+constexpr int64_t shift_steps = 10;
+constexpr std::array bernoulli_numbers{1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730};
 
 Ref digamma(Builder& b, Ref x) {
   std::vector<double> series;
-  for (size_t j = 0; j < bernoulli.size(); ++j) series.push_back(-bernoulli[j] / (2.0 * static_cast<double>(j + 1)));
-  Ref y = reflected(b, x), w = plus(b, y, steps), inverse = over(b, 1, w), square = b.mul(inverse, inverse);
+  for (size_t j = 0; j < bernoulli_numbers.size(); ++j)
+    series.push_back(-bernoulli_numbers[j] / (2.0 * static_cast<double>(j + 1)));
+  Ref y = reflected(b, x), w = plus(b, y, shift_steps), inverse = over(b, 1, w), square = b.mul(inverse, inverse);
   Ref far = b.sub(log(b, w), times(b, inverse, 0.5));
   far = b.add(far, b.mul(square, polynomial(b, square, series)));
-  Ref out = b.sub(far, last_sum(b, over(b, 1, successors(b, y, steps))));
+  Ref out = b.sub(far, last_sum(b, over(b, 1, successors(b, y, shift_steps))));
   out = b.where(below(b, x, 0.5), b.sub(out, times(b, cotangent(b, x), pi)), out);
   out = b.where(is_pole(b, x), number(b, NAN), out);
   return b.where(is(b, x, 0), over(b, -1, x), out);
@@ -156,16 +157,16 @@ Ref polygamma(Builder& b, Ref x, int64_t n) {
   // B_2j / (2j)! s (s + 1) ... (s + 2j - 2)
   std::vector<double> series;
   double factor = s / 2;
-  for (size_t j = 0; j < bernoulli.size(); ++j) {
-    series.push_back(bernoulli[j] * factor);
+  for (size_t j = 0; j < bernoulli_numbers.size(); ++j) {
+    series.push_back(bernoulli_numbers[j] * factor);
     double k = 2.0 * static_cast<double>(j) + 3;
     factor *= (s + k - 2) * (s + k - 1) / (k * (k + 1));
   }
-  Ref y = reflected(b, x), w = plus(b, y, static_cast<double>(steps)), inverse = over(b, 1, w);
+  Ref y = reflected(b, x), w = plus(b, y, static_cast<double>(shift_steps)), inverse = over(b, 1, w);
   auto power = [&](Ref base, double e) { return b.op("Pow", {base, number(b, e)}); };
   Ref far = plus(b, b.mul(inverse, polynomial(b, b.mul(inverse, inverse), series)), 0.5);
   far = b.add(b.mul(power(w, -s), far), times(b, power(w, 1 - s), 1 / (s - 1)));
-  Ref zeta = b.add(last_sum(b, power(successors(b, y, steps), -s)), far);
+  Ref zeta = b.add(last_sum(b, power(successors(b, y, shift_steps), -s)), far);
   Ref out = times(b, zeta, sign * factorial);
   // Derivatives of pi cot(pi x) are polynomials of the cotangent, as its own is -pi (1 + cot^2).
   std::vector<double> cot{0, pi};

@@ -69,7 +69,7 @@ Value split_by_sizes(Call& c, std::string_view argument) {
   std::vector<Dim> lengths = c.sizes(argument);
   const int64_t axis = c.dim("dim", x->rank());
   const Dim size = at(x->shape, axis);
-  // Tracing writes down lengths that the model read from data.
+  // Tracing makes constants of lengths that the model read from data.
   if (onnx::depends_on_data(c.sym, size) && std::ranges::all_of(lengths, &Dim::is_constant))
     c.unsupported(
         fmt::format("the size {} depends on data, and its {} lengths are numbers", size.str(), lengths.size()));
@@ -83,7 +83,7 @@ Value chunk(Call& c) {
   if (chunks < 1) c.mismatch("chunks must be at least 1");
   if (size.is(0)) return pieces(c, axis, std::vector<Dim>(static_cast<size_t>(chunks), size));
   Dim each = c.sym.ceil_div(size, c.sym.constant(chunks));
-  // A dynamic size is taken to be large enough for all the chunks.
+  // A dynamic size is assumed to be large enough for all the chunks.
   int64_t count = c.sym.ceil_div(size, each).constant().value_or(chunks);
   return pieces_of(c, axis, size, each, count);
 }

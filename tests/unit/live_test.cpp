@@ -104,7 +104,7 @@ TEST_CASE("contents that escape need another kind of capture, and all reasons ar
     FAIL("nothing is wrong");
   } catch (const ExportError& e) {
     REQUIRE(e.messages.size() == 2);
-    CHECK(e.messages[0].text == "a trace has one outcome of bool of a tensor at model.py:4");
+    CHECK(e.messages[0].text == "a trace follows only one outcome of bool of a tensor at model.py:4");
     CHECK(e.messages[1].text == "TorchScript cannot capture the model");
   }
   CHECK(model.asked == std::vector<std::string>{"trace", "script"});
