@@ -19,7 +19,7 @@ from tests.driver import LITHIFY
 WORDS = {
     r"\b(un)?burn(t|s|ed|ing)?( in)?\b": "hard-coded",
     r"\bunbak(e|es|ed|ing)\b": "recover",
-    r"(?<!cannot be )\btold\b|\btells?\b|\btelling\b": "reported, documented; or name what does it",
+    r"\btold\b|\btells?\b|\btelling\b": "reported, documented; or name what does it",
     r"\bsays so\b|\b(is|are) said\b": "reported, documented",
     r"\bsay (it|so)\b": "specify it",
     r"\bturns of\b|\bfrom turn to turn\b|\b(no|one|each|every|few|known) turns?\b": "iterations",
