@@ -19,6 +19,12 @@ using torch::jit::IValue;
 
 // ---- failures --------------------------------------------------------------------------------------------------
 
+/// The text of an exception, without the stack that LibTorch adds to its own.
+std::string text_of(const std::exception& e) {
+  const auto* error = dynamic_cast<const c10::Error*>(&e);
+  return error ? error->what_without_backtrace() : e.what();
+}
+
 /// What LibTorch and the model throw is the reason why there is no capture: a sentence of the sample, and at other
 /// sizes the end of one.
 template <class F>
@@ -27,32 +33,26 @@ auto explained(const CaptureRequest& request, F f) -> decltype(f()) {
   const std::string prefix = of_sample ? "the model cannot be captured: " : "";
   try {
     return f();
-  } catch (const c10::Error& e) {
-    throw CannotCapture(prefix + e.what_without_backtrace());
   } catch (const std::exception& e) {
-    throw CannotCapture(prefix + e.what());
+    throw CannotCapture(prefix + text_of(e));
   }
 }
 
 /// Failures before the core is called are an ExportError as well.
 template <class F>
 auto guarded(F f) -> decltype(f()) {
-  std::string what;
   try {
     return f();
   } catch (const ExportError&) {
     throw;
-  } catch (const c10::Error& e) {
-    what = e.what_without_backtrace();
   } catch (const std::exception& e) {
-    what = e.what();
+    Message out;
+    out.code = "LTH030";
+    out.severity = "error";
+    out.text = "the model cannot be captured: " + text_of(e);
+    out.pretty = out.severity + " " + out.code + ": " + out.text;
+    throw ExportError({out});
   }
-  Message out;
-  out.code = "LTH030";
-  out.severity = "error";
-  out.text = "the model cannot be captured: " + what;
-  out.pretty = out.severity + " " + out.code + ": " + out.text;
-  throw ExportError({out});
 }
 
 // ---- inputs ----------------------------------------------------------------------------------------------------

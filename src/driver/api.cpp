@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/options.hpp"
+#include "driver/errors.hpp"
 #include "driver/inputs.hpp"
 #include "driver/live.hpp"
 #include "driver/other_sizes.hpp"
@@ -265,10 +266,6 @@ OperatorStatus status_of(const std::string& name, int count) {
   return {name, count, !overloads.empty(), std::max(since, lowest_opset)};
 }
 
-}  // namespace
-
-namespace {
-
 /// The model in every opset, and which of them to choose. Hard-coded sizes are recovered once: what numbers stand for
 /// does not depend on the opset. `asked` is the result for the opset that was asked for.
 void try_opsets(const driver::PreparedModel& model, const driver::Traces& traces, const driver::Recovered& asked,
@@ -301,12 +298,6 @@ void try_opsets(const driver::PreparedModel& model, const driver::Traces& traces
   }
 }
 
-/// Whether another opset may do what this one cannot.
-bool only_opset(const std::vector<Diagnostic>& diagnostics) {
-  return std::all_of(diagnostics.begin(), diagnostics.end(),
-                     [](const Diagnostic& d) { return d.severity != Severity::Error || d.code == Code::NeedsOpset; });
-}
-
 }  // namespace
 
 CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
@@ -325,7 +316,9 @@ CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
       }
       result.messages = to_messages(evaluated->diagnostics, options.interface);
       result.exportable = !evaluated->failed();
-      if (only_opset(evaluated->diagnostics)) try_opsets(prepared, opened.traces(), asked, result);
+      // Another opset may do what this one cannot.
+      if (driver::has_only_errors(evaluated->diagnostics, {Code::NeedsOpset}))
+        try_opsets(prepared, opened.traces(), asked, result);
     });
   } catch (const ExportError& e) {
     for (auto& [name, count] : count_operators(opened.program())) result.operators.push_back(status_of(name, count));

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/options.hpp"
+#include "driver/errors.hpp"
 #include "driver/outputs.hpp"
 #include "onnx/hash.hpp"
 #include "onnx/verify.hpp"
@@ -73,14 +74,10 @@ void Evaluated::report(Diagnostic d) {
   if (std::ranges::find(diagnostics, d) == diagnostics.end()) diagnostics.push_back(std::move(d));
 }
 
-bool Evaluated::failed() const {
-  return std::ranges::any_of(diagnostics, [](const Diagnostic& d) { return d.severity == Severity::Error; });
-}
+bool Evaluated::failed() const { return !has_only_errors(diagnostics, {}); }
 
 bool Evaluated::failed_otherwise() const {
-  return std::ranges::any_of(diagnostics, [](const Diagnostic& d) {
-    return d.severity == Severity::Error && d.code != Code::HardCodedSize && d.code != Code::ShapeMismatch;
-  });
+  return !has_only_errors(diagnostics, {Code::HardCodedSize, Code::ShapeMismatch});
 }
 
 uint64_t Evaluated::structure() const { return onnx::structural_hash(*model.graph); }

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/options.hpp"
+#include "driver/errors.hpp"
 #include "driver/other_sizes.hpp"
 
 namespace lithify::driver {
@@ -32,10 +33,8 @@ std::string text_of(const Sizes& sizes) {
 
 /// Whether all that is wrong is sizes, of which another capture may show more.
 bool is_about_sizes(const Error& error) {
-  return std::ranges::all_of(error.diagnostics(), [](const Diagnostic& d) {
-    return d.severity != Severity::Error || d.code == Code::HardCodedSize || d.code == Code::AmbiguousSize ||
-           d.code == Code::UnverifiedSize || d.code == Code::TracesDiverge || d.code == Code::SearchLimit;
-  });
+  return has_only_errors(error.diagnostics(), {Code::HardCodedSize, Code::AmbiguousSize, Code::UnverifiedSize,
+                                               Code::TracesDiverge, Code::SearchLimit});
 }
 
 Diagnostic captured(Severity severity, std::string message) {

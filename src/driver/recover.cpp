@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/options.hpp"
+#include "driver/errors.hpp"
 #include "provenance/compare.hpp"
 
 namespace lithify::driver {
@@ -47,13 +48,6 @@ std::map<provenance::Literal, std::vector<int64_t>> differing_numbers(const Trac
   std::vector<const program::Program*> programs;
   for (const Trace& trace : traces) programs.push_back(trace.program);
   return provenance::differing_numbers(programs);
-}
-
-/// Whether the program could be exported if sizes agreed.
-bool only_sizes_fail(const Evaluated& e) {
-  return std::ranges::all_of(e.diagnostics, [](const Diagnostic& d) {
-    return d.severity != Severity::Error || d.code == Code::HardCodedSize;
-  });
 }
 
 /// An evaluation for the search: options that do not fit the program are a failure like any other.
@@ -104,7 +98,9 @@ Recovered recover(const PreparedModel& model, const Traces& traces, std::optiona
   const ExportOptions& options = model.options();
   const std::shared_ptr<Evaluated> first = model.evaluate({.opset = opset});
   const bool single = traces.size() == 1;
-  if (single && (first->dimensions.empty() || !only_sizes_fail(*first))) return {first, {}};
+  // What is left is a program that could be exported if sizes agreed.
+  if (single && (first->dimensions.empty() || !has_only_errors(first->diagnostics, {Code::HardCodedSize})))
+    return {first, {}};
   const std::map<provenance::Literal, std::vector<int64_t>> differing = differing_numbers(traces);
   if (options.recover == Mode::Never) refuse_differing(program, differing);
   const bool watched = model.watched();

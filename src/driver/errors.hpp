@@ -1,0 +1,19 @@
+// Which errors an attempt may have, so that another one is worth it.
+#pragma once
+
+#include <algorithm>
+#include <initializer_list>
+#include <vector>
+
+#include "base/diagnostic.hpp"
+
+namespace lithify::driver {
+
+/// Whether every error among the diagnostics, if there is any, has one of these codes.
+inline bool has_only_errors(const std::vector<Diagnostic>& diagnostics, std::initializer_list<Code> codes) {
+  return std::ranges::all_of(diagnostics, [&](const Diagnostic& d) {
+    return d.severity != Severity::Error || std::ranges::find(codes, d.code) != codes.end();
+  });
+}
+
+}  // namespace lithify::driver
