@@ -5,7 +5,7 @@
 namespace lithify {
 namespace {
 
-enum class Kind : uint8_t { Other, Float, Complex, Signed, Unsigned, Bool };
+enum class ElementKind : uint8_t { Other, Float, Complex, Signed, Unsigned, Bool };
 
 struct Row {
   DType type;
@@ -13,35 +13,35 @@ struct Row {
   std::string_view alias;
   int torch;  // PyTorch's scalar type number, -1 when it has none
   uint8_t bytes;
-  Kind kind;
+  ElementKind kind;
 };
 
 constexpr std::array rows{
-    Row{DType::UInt8, "uint8", "byte", 0, 1, Kind::Unsigned},
-    Row{DType::Int8, "int8", "char", 1, 1, Kind::Signed},
-    Row{DType::Int16, "int16", "short", 2, 2, Kind::Signed},
-    Row{DType::Int32, "int32", "int", 3, 4, Kind::Signed},
-    Row{DType::Int64, "int64", "long", 4, 8, Kind::Signed},
-    Row{DType::Half, "float16", "half", 5, 2, Kind::Float},
-    Row{DType::Float, "float32", "float", 6, 4, Kind::Float},
-    Row{DType::Double, "float64", "double", 7, 8, Kind::Float},
-    Row{DType::ComplexHalf, "complex32", "chalf", 8, 4, Kind::Complex},
-    Row{DType::ComplexFloat, "complex64", "cfloat", 9, 8, Kind::Complex},
-    Row{DType::ComplexDouble, "complex128", "cdouble", 10, 16, Kind::Complex},
-    Row{DType::Bool, "bool", "", 11, 1, Kind::Bool},
-    Row{DType::QInt8, "qint8", "", 12, 1, Kind::Other},
-    Row{DType::QUInt8, "quint8", "", 13, 1, Kind::Other},
-    Row{DType::QInt32, "qint32", "", 14, 4, Kind::Other},
-    Row{DType::BFloat16, "bfloat16", "", 15, 2, Kind::Float},
-    Row{DType::Float8E5M2, "float8_e5m2", "", 23, 1, Kind::Float},
-    Row{DType::Float8E4M3FN, "float8_e4m3fn", "", 24, 1, Kind::Float},
-    Row{DType::Float8E5M2FNUZ, "float8_e5m2fnuz", "", 25, 1, Kind::Float},
-    Row{DType::Float8E4M3FNUZ, "float8_e4m3fnuz", "", 26, 1, Kind::Float},
-    Row{DType::UInt16, "uint16", "", 27, 2, Kind::Unsigned},
-    Row{DType::UInt32, "uint32", "", 28, 4, Kind::Unsigned},
-    Row{DType::UInt64, "uint64", "", 29, 8, Kind::Unsigned},
-    Row{DType::String, "string", "", -1, 0, Kind::Other},
-    Row{DType::Undefined, "undefined", "", -1, 0, Kind::Other},
+    Row{DType::UInt8, "uint8", "byte", 0, 1, ElementKind::Unsigned},
+    Row{DType::Int8, "int8", "char", 1, 1, ElementKind::Signed},
+    Row{DType::Int16, "int16", "short", 2, 2, ElementKind::Signed},
+    Row{DType::Int32, "int32", "int", 3, 4, ElementKind::Signed},
+    Row{DType::Int64, "int64", "long", 4, 8, ElementKind::Signed},
+    Row{DType::Half, "float16", "half", 5, 2, ElementKind::Float},
+    Row{DType::Float, "float32", "float", 6, 4, ElementKind::Float},
+    Row{DType::Double, "float64", "double", 7, 8, ElementKind::Float},
+    Row{DType::ComplexHalf, "complex32", "chalf", 8, 4, ElementKind::Complex},
+    Row{DType::ComplexFloat, "complex64", "cfloat", 9, 8, ElementKind::Complex},
+    Row{DType::ComplexDouble, "complex128", "cdouble", 10, 16, ElementKind::Complex},
+    Row{DType::Bool, "bool", "", 11, 1, ElementKind::Bool},
+    Row{DType::QInt8, "qint8", "", 12, 1, ElementKind::Other},
+    Row{DType::QUInt8, "quint8", "", 13, 1, ElementKind::Other},
+    Row{DType::QInt32, "qint32", "", 14, 4, ElementKind::Other},
+    Row{DType::BFloat16, "bfloat16", "", 15, 2, ElementKind::Float},
+    Row{DType::Float8E5M2, "float8_e5m2", "", 23, 1, ElementKind::Float},
+    Row{DType::Float8E4M3FN, "float8_e4m3fn", "", 24, 1, ElementKind::Float},
+    Row{DType::Float8E5M2FNUZ, "float8_e5m2fnuz", "", 25, 1, ElementKind::Float},
+    Row{DType::Float8E4M3FNUZ, "float8_e4m3fnuz", "", 26, 1, ElementKind::Float},
+    Row{DType::UInt16, "uint16", "", 27, 2, ElementKind::Unsigned},
+    Row{DType::UInt32, "uint32", "", 28, 4, ElementKind::Unsigned},
+    Row{DType::UInt64, "uint64", "", 29, 8, ElementKind::Unsigned},
+    Row{DType::String, "string", "", -1, 0, ElementKind::Other},
+    Row{DType::Undefined, "undefined", "", -1, 0, ElementKind::Other},
 };
 
 const Row& row(DType t) {
@@ -68,8 +68,8 @@ std::optional<DType> dtype_of_torch(int64_t number) {
 }
 
 int64_t torch_number(DType t) { return row(t).torch; }
-bool is_float(DType t) { return row(t).kind == Kind::Float; }
-bool is_complex(DType t) { return row(t).kind == Kind::Complex; }
+bool is_float(DType t) { return row(t).kind == ElementKind::Float; }
+bool is_complex(DType t) { return row(t).kind == ElementKind::Complex; }
 DType part_type(DType t) {
   switch (t) {
     case DType::ComplexHalf:
@@ -86,7 +86,7 @@ DType complex_type(DType t) {
   if (is_complex(t)) return t;
   return t == DType::Half ? DType::ComplexHalf : t == DType::Double ? DType::ComplexDouble : DType::ComplexFloat;
 }
-bool is_integer(DType t) { return row(t).kind == Kind::Signed || row(t).kind == Kind::Unsigned; }
-bool is_unsigned(DType t) { return row(t).kind == Kind::Unsigned; }
+bool is_integer(DType t) { return row(t).kind == ElementKind::Signed || row(t).kind == ElementKind::Unsigned; }
+bool is_unsigned(DType t) { return row(t).kind == ElementKind::Unsigned; }
 
 }  // namespace lithify

@@ -13,12 +13,12 @@
 namespace lithify {
 namespace {
 
-using Kind = Option::Kind;
+using OptionKind = Option::Kind;
 
 #define LACKS(reason) ""
 constexpr Option options_table[] = {
 #define OPTION(name, kind, cpp, c, python_export, python_files, command_line, scope, meaning) \
-  {name, Kind::kind, cpp, c, python_export, python_files, command_line, meaning},
+  {name, OptionKind::kind, cpp, c, python_export, python_files, command_line, meaning},
 #include "base/options.def"
 };
 #undef LACKS
@@ -75,37 +75,38 @@ const std::string& begin() {
 }
 
 std::string in_cpp(const Option& o, std::string_view value) {
-  if (o.kind == Kind::Flag) return fmt::format("options.{} = true", o.cpp);
+  if (o.kind == OptionKind::Flag) return fmt::format("options.{} = true", o.cpp);
   if (value.empty()) return fmt::format("ExportOptions::{}", o.cpp);
   if (const Choice* choice = find_choice(o.name, value)) return fmt::format("options.{} = {}", o.cpp, choice->cpp);
-  const char* form = o.kind == Kind::Number ? "options.{} = {}"
-                     : o.kind == Kind::List ? "options.{} = {{\"{}\"}}"
-                                            : "options.{} = \"{}\"";
+  const char* form = o.kind == OptionKind::Number ? "options.{} = {}"
+                     : o.kind == OptionKind::List ? "options.{} = {{\"{}\"}}"
+                                                  : "options.{} = \"{}\"";
   return fmt::format(fmt::runtime(form), o.cpp, value);
 }
 
 std::string in_c(const Option& o, std::string_view value) {
-  if (o.kind == Kind::Flag) return fmt::format("{}(options, 1)", o.c);
+  if (o.kind == OptionKind::Flag) return fmt::format("{}(options, 1)", o.c);
   if (value.empty()) return std::string(o.c);
   if (const Choice* choice = find_choice(o.name, value)) return fmt::format("{}(options, {})", o.c, choice->c);
-  return fmt::format(fmt::runtime(o.kind == Kind::Number ? "{}(options, {})" : "{}(options, \"{}\")"), o.c, value);
+  return fmt::format(fmt::runtime(o.kind == OptionKind::Number ? "{}(options, {})" : "{}(options, \"{}\")"), o.c,
+                     value);
 }
 
 std::string in_python(const Option& o, std::string_view value) {
   const std::string_view argument = o.python_export.empty() ? o.python_files : o.python_export;
   std::string out(argument);
-  if (o.kind == Kind::Flag) {
+  if (o.kind == OptionKind::Flag) {
     out += "=True";
   } else if (!value.empty()) {
-    const char* form = o.kind == Kind::Number ? "={}" : o.kind == Kind::List ? "=[\"{}\"]" : "=\"{}\"";
+    const char* form = o.kind == OptionKind::Number ? "={}" : o.kind == OptionKind::List ? "=[\"{}\"]" : "=\"{}\"";
     out += fmt::format(fmt::runtime(form), value);
   }
   return o.python_export.empty() ? out + " of lithify.convert" : out;
 }
 
 std::string in_command_line(const Option& o, std::string_view value) {
-  if (o.kind == Kind::Flag || value.empty()) return std::string(o.command_line);
-  const bool plain = o.kind == Kind::Number || o.kind == Kind::Choice;
+  if (o.kind == OptionKind::Flag || value.empty()) return std::string(o.command_line);
+  const bool plain = o.kind == OptionKind::Number || o.kind == OptionKind::Choice;
   return fmt::format(fmt::runtime(plain ? "{} {}" : "{} '{}'"), o.command_line, value);
 }
 
