@@ -7,6 +7,7 @@
 #include "eval/carry.hpp"
 #include "eval/elements.hpp"
 #include "eval/evaluator.hpp"
+#include "eval/facts.hpp"
 #include "eval/join.hpp"
 
 namespace lithify::eval {
@@ -217,18 +218,22 @@ void Evaluator::choose(const program::Stmt& s, Frame& frame) {
   // A branch that only raises is a check: where it is decided at run time, it is assumed to hold.
   if (raises(s.body) != raises(s.orelse)) return execute(raises(s.body) ? s.orelse : s.body, frame);
   const State before(frame);
-  const Path paths[] = {follow(s.body, before, frame), follow(s.orelse, before, frame)};
+  const onnx::Value* condition = as_condition(builder_, choice);
+  const Path paths[] = {follow(s.body, facts_of(*condition, true), before, frame),
+                        follow(s.orelse, facts_of(*condition, false), before, frame)};
   if (!paths[0].end) return execute(s.orelse, frame);
   if (!paths[1].end) return execute(s.body, frame);
   Branch(*this, before, paths[0], paths[1], choice, frame).join();
 }
 
 /// Runs one branch in a separate body. Nothing of a path that raises is left.
-Evaluator::Path Evaluator::follow(const std::vector<program::Stmt>& statements, const State& before, Frame& frame) {
+Evaluator::Path Evaluator::follow(const std::vector<program::Stmt>& statements, const sym::Facts& facts,
+                                  const State& before, Frame& frame) {
   Path path{builder_.new_body(onnx::Builder::Body::Branch), std::nullopt};
   Journal::Attempt attempt(journal_);
   const program::Pos pos = pos_;
   const Restored scope(builder_.scope);
+  const sym::Given given(builder_.sym, facts);
   try {
     Inside inside(builder_, *path.body);
     execute(statements, frame);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sym/given.hpp"
 #include "sym/store.hpp"
 
 namespace lithify::sym {
@@ -165,8 +166,11 @@ std::string Expr::str() const {
 }
 
 std::string Assumption::str() const {
-  if (kind != Kind::Multiple) return fmt::format("{} {} {}", a.str(), kind == Kind::Equal ? "==" : "<=", b.str());
+  constexpr const char* otherwise[] = {"!=", "==", ">", ">="};  // of the kinds of facts
   std::string out;
+  for (const Fact& f : given)
+    out += fmt::format("{} {} {} or ", f.a.str(), otherwise[static_cast<int>(f.kind)], f.b.str());
+  if (kind != Kind::Multiple) return out + fmt::format("{} {} {}", a.str(), kind == Kind::Equal ? "==" : "<=", b.str());
   print(a, Within::Product, out);
   out += " % ";
   print(b, Within::Divisor, out);
@@ -205,6 +209,14 @@ Expr Context::min(Expr a, Expr b) { return Expr(impl_->extremum(Kind::Min, a.nod
 Expr Context::max(Expr a, Expr b) { return Expr(impl_->extremum(Kind::Max, a.node(), b.node())); }
 
 std::optional<Expr> Context::broadcast(Expr a, Expr b) {
+  if (knowledge && a != b) {
+    if (equal(a, b) == true) return b.is_constant() ? b : a;
+    const Expr x = knowledge->known(a), y = knowledge->known(b);
+    if (x.is(1)) return b;
+    if (y.is(1)) return a;
+    if (const Node* n = impl_->broadcast(x.node(), y.node()); n == x.node() || n == y.node())
+      return n == x.node() ? a : b;
+  }
   const Node* n = impl_->broadcast(a.node(), b.node());
   if (!n) return std::nullopt;
   return Expr(n);
@@ -218,22 +230,44 @@ Expr Context::product(std::span<const Expr> factors) {
 
 std::optional<Expr> Context::divide_exactly(Expr a, Expr b) {
   if (b.node()->poly.empty()) return std::nullopt;
-  const std::optional<Poly> quotient = impl_->divide_exactly(a.node()->poly, b.node()->poly);
-  if (!quotient) return std::nullopt;
-  return Expr(impl_->intern(*quotient));
+  if (const std::optional<Poly> quotient = impl_->divide_exactly(a.node()->poly, b.node()->poly))
+    return Expr(impl_->intern(*quotient));
+  if (knowledge) {
+    const Expr x = knowledge->known(a), y = knowledge->known(b);
+    if (!y.is(0) && (x != a || y != b) && impl_->divide_exactly(x.node()->poly, y.node()->poly)) return floor_div(a, b);
+  }
+  return std::nullopt;
 }
 
-std::optional<bool> Context::equal(Expr a, Expr b) { return impl_->equal(a.node(), b.node()); }
+std::optional<bool> Context::equal(Expr a, Expr b) {
+  const std::optional<bool> plain = impl_->equal(a.node(), b.node());
+  if (plain || !knowledge) return plain;
+  if (knowledge->states_equal(a, b)) return true;
+  if (knowledge->states_unequal(a, b)) return false;
+  return impl_->equal(knowledge->known(a).node(), knowledge->known(b).node());
+}
+
 std::optional<bool> Context::less_equal(Expr a, Expr b) {
-  const std::optional<bool> known = impl_->less_equal(a.node(), b.node());
-  return !known && any_iterations_ && never_negative(sub(b, a)) ? true : known;
+  const std::optional<bool> plain = impl_->less_equal(a.node(), b.node());
+  if (plain) return plain;
+  if (any_iterations_ && never_negative(sub(b, a))) return true;
+  if (!knowledge) return std::nullopt;
+  if (knowledge->states_at_most(a, b)) return true;
+  if (knowledge->states_at_most(add(b, constant(1)), a)) return false;
+  return impl_->less_equal(knowledge->known(a).node(), knowledge->known(b).node());
 }
 
 std::optional<bool> Context::less(Expr a, Expr b) {
-  const std::optional<bool> reversed = impl_->less_equal(b.node(), a.node());
-  if (reversed) return !*reversed;
+  if (const std::optional<bool> reversed = impl_->less_equal(b.node(), a.node())) return !*reversed;
   if (any_iterations_ && never_negative(sub(sub(b, a), constant(1)))) return true;
-  return std::nullopt;
+  const std::optional<bool> reversed = knowledge ? less_equal(b, a) : std::nullopt;
+  return reversed ? std::optional(!*reversed) : std::nullopt;
+}
+
+void Context::assume(Assumption a) const {
+  if (!observer) return;
+  if (knowledge) a.given = knowledge->stated();
+  observer->assumed(a);
 }
 
 bool Context::has_iterations(Expr e) const {

@@ -21,7 +21,8 @@
 
 namespace lithify::sym {
 
-struct Node;  // the interned form; owned by a Context
+struct Node;      // the interned form; owned by a Context
+class Knowledge;  // of facts that are given for a while; see given.hpp
 
 /// A symbolic integer: a cheap handle. Valid as long as the Context that made it.
 class Expr {
@@ -57,13 +58,23 @@ struct SymbolInfo {
   Expr below = {};  ///< every value is less than this, if it is known: of the iterations of a loop
 };
 
+/// What is known of two sizes for a while: see given.hpp.
+struct Fact {
+  enum class Kind : uint8_t { Equal, NotEqual, AtMost, Less };
+  Kind kind = Kind::Equal;
+  Expr a, b;  ///< a == b, a != b, a <= b, a < b
+  bool operator==(const Fact&) const = default;
+};
+using Facts = std::vector<Fact>;
+
 /// What an export assumes of sizes because it cannot be decided: a == b, a % b == 0, or a <= b.
 struct Assumption {
   enum class Kind : uint8_t { Equal, Multiple, AtMost };
   Kind kind = Kind::Equal;
   Expr a, b;
+  Facts given = {};  ///< it is assumed only where all of these hold
   bool operator==(const Assumption&) const = default;
-  /// "height % 2 == 0".
+  /// "height % 2 == 0"; where facts are given, "seq <= 16 or seq % 2 == 0".
   std::string str() const;
 };
 
@@ -135,11 +146,10 @@ class Context {
   /// facts, as far as there are any: expressions of one evaluation of a program can be compared with those of the next.
   void restart();
 
-  /// Reports what has to be assumed.
-  void assume(const Assumption& a) const {
-    if (observer) observer->assumed(a);
-  }
-  Observer* observer = nullptr;  ///< may be nullptr
+  /// Reports what has to be assumed, where the facts hold that are given.
+  void assume(Assumption a) const;
+  Observer* observer = nullptr;          ///< may be nullptr
+  const Knowledge* knowledge = nullptr;  ///< what decisions may rely on; may be nullptr
 
  private:
   bool never_negative(Expr e, int depth = 4);
