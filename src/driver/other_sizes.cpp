@@ -1,18 +1,13 @@
 #include "driver/other_sizes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
 
 namespace lithify::driver {
 namespace {
-
-/// At most a quarter of the size, for sizes of 4 and more.
-int64_t aligned_step(int64_t size) {
-  int64_t step = 1;
-  while (size % (2 * step) == 0 && 8 * step <= size) step *= 2;
-  return step;
-}
 
 /// Every size one or more steps up (direction 1) or down (-1).
 Sizes moved(const Sizes& sample, int64_t direction) {
@@ -53,6 +48,12 @@ Sizes with_equals_kept(const Sizes& sample, const Sizes& moved) {
 
 }  // namespace
 
+int64_t aligned_step(int64_t size) {
+  int64_t step = 1;
+  while (size % (2 * step) == 0 && 8 * step <= size) step *= 2;
+  return step;
+}
+
 std::vector<Sizes> aligned_sizes(const Sizes& sample) {
   std::vector<Sizes> out;
   for (int64_t direction : {1, -1}) {
@@ -65,6 +66,19 @@ std::vector<Sizes> aligned_sizes(const Sizes& sample) {
   Sizes doubled = sample;
   for (auto& [name, size] : doubled) size *= 2;
   out.push_back(doubled);
+  return out;
+}
+
+std::vector<Sizes> many_sizes(const Sizes& sample) {
+  std::vector<Sizes> out = aligned_sizes(sample);
+  for (const Sizes& further : aligned_sizes(out.front()))
+    if (further != sample && std::ranges::find(out, further) == out.end()) out.push_back(further);
+  return out;
+}
+
+std::string text_of(const Sizes& sizes) {
+  std::string out;
+  for (auto& [name, size] : sizes) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name, size);
   return out;
 }
 

@@ -7,10 +7,20 @@
 
 namespace lithify::driver {
 
+/// What sizes like this one are multiples of: the largest power of two that divides it, but at most a quarter of it,
+/// for sizes of 4 and more.
+int64_t aligned_step(int64_t size);
+
 /// Sizes at which a model may run that runs at the sample's, the likeliest first. They differ from the sample's, and
 /// from each other, by different amounts, so that a number of the program shows which size it is. What powers of two
 /// divide a size divides its step, as windows and strides want it.
 std::vector<Sizes> aligned_sizes(const Sizes& sample);
+
+/// More of them, all different: what a formula has to explain at all of them is hardly explained by a wrong one.
+std::vector<Sizes> many_sizes(const Sizes& sample);
+
+/// "batch=3, seq=5".
+std::string text_of(const Sizes& sizes);
 
 /// Other sizes of one dimension, the `index`-th, the best first: for programs in which every size is a number, which
 /// must show what it is computed from. `round` is 1 for the second capture and 2 for the third.
