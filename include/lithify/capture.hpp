@@ -41,6 +41,29 @@ struct CaptureRequest {
   bool vary_contents = false;             ///< whether the inputs are to hold other values than the sample
 };
 
+/// A question about sizes that the code around the program asked as the model ran, such as `if x.shape[1] > 5`.
+struct Condition {
+  std::string formula;   ///< over the sizes s0, s1, ...: "s0 > 5"; docs/sizes.md has the syntax
+  bool outcome = false;  ///< of the run
+  std::string where;     ///< the line that asked: "model.py:12"
+};
+
+/// A number that the code around the program took of sizes, such as the one of `range(x.shape[1] // 2)`.
+struct Escape {
+  std::string formula;  ///< over the sizes s0, s1, ...: "s0 // 2"
+  double value = 0;     ///< in the run
+  std::string what;     ///< how it was taken: "index", "float", "text", ...
+  std::string where;    ///< the line that took it: "model.py:12"
+};
+
+/// What the code around a program does with sizes. The program returns, after the results of the model, the value of
+/// each condition (a bool) and then the sizes s0, s1, ... that formulas are about.
+struct Followed {
+  std::vector<Condition> conditions;  ///< in the order in which they were asked, each formula once
+  std::vector<Escape> escapes;        ///< numbers of the program come from nowhere else
+  size_t sizes = 0;                   ///< how many there are
+};
+
 /// A program that was captured.
 struct Capture {
   ModelSource model = ModelSource(Bytes());  ///< the program and its weights
@@ -49,10 +72,7 @@ struct Capture {
   std::vector<std::string> output_names;     ///< as ExportOptions::output_names
   /// As ExportOptions::dynamic_axes, by the names of this capture.
   std::map<std::string, std::map<int64_t, std::string>> dynamic_axes;
-  /// Where sizes escape to the language around the program, as "int of a size at model.py:12", if that was watched.
-  /// These sizes are the last results of the program, and not outputs of the model. Numbers of the program come from
-  /// nowhere else.
-  std::optional<std::vector<std::string>> escaped_sizes;
+  std::optional<Followed> followed;  ///< if the front end watched what becomes of sizes
   /// Where contents of inputs escape: the program has one outcome of what follows.
   std::vector<std::string> escaped_data;
   std::vector<CustomOperator> plugins;   ///< for operators that only this program has
@@ -64,6 +84,18 @@ struct Capture {
 class LITHIFY_API CannotCapture : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+/// Whether an exported model agrees with the live one.
+struct Agreement {
+  enum class Kind {
+    Agrees,
+    Differs,
+    NotRun,    ///< the live model does not run at these sizes
+    NoRuntime  ///< there is nothing to run exported models with
+  };
+  Kind kind = Kind::NoRuntime;  ///< of the comparison
+  std::string what = {};        ///< what differs, or why it does not run
 };
 
 /// A model in memory.
@@ -80,6 +112,11 @@ class LITHIFY_API FrontEnd {
   /// Captures the model, and leaves it as it was. Throws CannotCapture. Any other exception ends the export, and its
   /// caller gets it.
   virtual Capture capture(const CaptureRequest& request) = 0;
+  /// Runs an exported model and the live one at these sizes, and compares their results.
+  virtual Agreement check(Bytes exported, const Sizes& sizes) {
+    (void)exported, (void)sizes;
+    return {};
+  }
 };
 
 /// Sizes at which a model may run that runs at the sample's, the likeliest first: all differ from the sample's, and by

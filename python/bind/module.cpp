@@ -199,6 +199,21 @@ Exported export_model(const Model& model, const std::map<std::string, Live>& wei
 
 // ---- live models ------------------------------------------------------------------------------------------------
 
+/// lithify::Followed as Python makes it: conditions (formula, outcome, where), escapes (formula, value, what, where),
+/// and the number of sizes.
+using PythonFollowed = std::tuple<std::vector<std::tuple<std::string, bool, std::string>>,
+                                  std::vector<std::tuple<std::string, double, std::string, std::string>>, size_t>;
+
+std::optional<Followed> followed_of(const std::optional<PythonFollowed>& from) {
+  if (!from) return std::nullopt;
+  const auto& [conditions, escapes, sizes] = *from;
+  Followed out;
+  for (const auto& [formula, outcome, where] : conditions) out.conditions.push_back({formula, outcome, where});
+  for (const auto& [formula, value, what, where] : escapes) out.escapes.push_back({formula, value, what, where});
+  out.sizes = sizes;
+  return out;
+}
+
 /// lithify::Capture as Python makes it.
 struct PythonCapture {
   nb::bytes file;
@@ -206,8 +221,8 @@ struct PythonCapture {
   nb::object keep;  ///< what the weights point into
   std::vector<std::string> inputs, input_names, output_names;
   Axes dynamic_axes;
-  std::optional<std::vector<std::string>> escaped_sizes;
-  std::vector<std::string> escaped_data;
+  std::optional<PythonFollowed> followed;
+  std::vector<std::string> escaped_data, assumptions;
   std::vector<Plugin> plugins;
 };
 
@@ -217,19 +232,19 @@ void define_capture(nb::module_& m) {
           "__init__",
           [](PythonCapture* self, nb::bytes file, std::map<std::string, Live> weights, nb::object keep,
              std::vector<std::string> inputs, std::vector<std::string> input_names,
-             std::vector<std::string> output_names, Axes dynamic_axes,
-             std::optional<std::vector<std::string>> escaped_sizes, std::vector<std::string> escaped_data,
-             std::vector<Plugin> plugins) {
-            new (self) PythonCapture{std::move(file),         std::move(weights),       std::move(keep),
-                                     std::move(inputs),       std::move(input_names),   std::move(output_names),
-                                     std::move(dynamic_axes), std::move(escaped_sizes), std::move(escaped_data),
-                                     std::move(plugins)};
+             std::vector<std::string> output_names, Axes dynamic_axes, std::optional<PythonFollowed> followed,
+             std::vector<std::string> escaped_data, std::vector<std::string> assumptions, std::vector<Plugin> plugins) {
+            new (self) PythonCapture{std::move(file),         std::move(weights),     std::move(keep),
+                                     std::move(inputs),       std::move(input_names), std::move(output_names),
+                                     std::move(dynamic_axes), std::move(followed),    std::move(escaped_data),
+                                     std::move(assumptions),  std::move(plugins)};
           },
           nb::kw_only(), "file"_a, "weights"_a, "keep"_a.none(), "inputs"_a, "input_names"_a, "output_names"_a,
-          "dynamic_axes"_a, "escaped_sizes"_a.none(), "escaped_data"_a, "plugins"_a);
+          "dynamic_axes"_a, "followed"_a.none(), "escaped_data"_a, "assumptions"_a, "plugins"_a);
 }
 
-/// A live model of Python: an object with `sample_sizes()`, `other_kinds()` and `capture(kind, sizes, vary_contents)`.
+/// A live model of Python: an object with `sample_sizes()`, `capture(kind, sizes, vary_contents)`, and `check(file,
+/// sizes)`, which gives the name of an Agreement::Kind in lower case and what there is to say.
 class PythonModel final : public FrontEnd {
  public:
   PythonModel(nb::object model, nb::object cannot_capture)
@@ -254,6 +269,15 @@ class PythonModel final : public FrontEnd {
     }
   }
 
+  Agreement check(Bytes exported, const Sizes& sizes) override {
+    const nb::gil_scoped_acquire held;
+    const auto [kind, what] = nb::cast<std::pair<std::string, std::string>>(
+        model_.attr("check")(nb::bytes(exported.data, exported.size), sizes));
+    if (kind == "agrees") return {Agreement::Kind::Agrees, what};
+    if (kind == "differs") return {Agreement::Kind::Differs, what};
+    return {kind == "not_run" ? Agreement::Kind::NotRun : Agreement::Kind::NoRuntime, what};
+  }
+
  private:
   static Capture to_capture(nb::object made) {
     const auto& from = nb::cast<const PythonCapture&>(made);
@@ -263,8 +287,9 @@ class PythonModel final : public FrontEnd {
     out.input_names = from.input_names;
     out.output_names = from.output_names;
     out.dynamic_axes = from.dynamic_axes;
-    out.escaped_sizes = from.escaped_sizes;
+    out.followed = followed_of(from.followed);
     out.escaped_data = from.escaped_data;
+    out.assumptions = from.assumptions;
     out.plugins = plugins_of(from.plugins);
     out.keep = std::shared_ptr<const void>(made.release().ptr(), [](PyObject* object) {
       const nb::gil_scoped_acquire held;

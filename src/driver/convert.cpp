@@ -10,6 +10,9 @@ Opened::Opened(const std::vector<Source>& sources) {
   for (size_t i = 0; i < files_.size(); ++i) traces_.push_back({files_[i].program.get(), sources[i].inputs});
 }
 
+Opened::Opened(std::unique_ptr<program::Program> program, std::vector<std::shared_ptr<const Opened>> of)
+    : program_(std::move(program)), of_(std::move(of)), traces_{{program_.get(), {}}} {}
+
 std::vector<Source> sources_of(const ModelSource& model, const ExportOptions& options) {
   std::vector<Source> out = {{model, {}}};
   for (const ModelSource& other : options.also) out.push_back({other, {}});
@@ -21,9 +24,10 @@ ExportOptions settled(const Opened& opened, ExportOptions options) {
   return options;
 }
 
-Converted convert(const std::vector<Source>& sources, const ExportOptions& options, const Escapes& escapes) {
+Converted convert(const std::vector<Source>& sources, const ExportOptions& options,
+                  const std::optional<Followed>& followed) {
   auto opened = std::make_shared<const Opened>(sources);
-  const PreparedModel model(opened->program(), settled(*opened, options), escapes);
+  const PreparedModel model(opened->program(), settled(*opened, options), followed);
   Converted out{opened, recover(model, opened->traces()).outcome};
   if (out.evaluated->failed()) throw Error(out.evaluated->diagnostics);
   return out;

@@ -19,11 +19,15 @@ struct Source {
 class Opened {
  public:
   explicit Opened(const std::vector<Source>& sources);
+  /// A program that was made of others, which keep the memory of its weights.
+  Opened(std::unique_ptr<program::Program> program, std::vector<std::shared_ptr<const Opened>> of);
   const Traces& traces() const { return traces_; }
   const program::Program& program() const { return *traces_[0].program; }
 
  private:
   std::vector<read::Opened> files_;
+  std::unique_ptr<program::Program> program_;
+  std::vector<std::shared_ptr<const Opened>> of_;
   Traces traces_;
 };
 
@@ -40,6 +44,7 @@ std::vector<Source> sources_of(const ModelSource& model, const ExportOptions& op
 ExportOptions settled(const Opened& opened, ExportOptions options);
 
 /// Converts the model. Throws Error with all diagnostics when it cannot be exported.
-Converted convert(const std::vector<Source>& sources, const ExportOptions& options, const Escapes& escapes = {});
+Converted convert(const std::vector<Source>& sources, const ExportOptions& options,
+                  const std::optional<Followed>& followed = {});
 
 }  // namespace lithify::driver

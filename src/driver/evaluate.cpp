@@ -7,8 +7,10 @@
 #include <set>
 
 #include "base/options.hpp"
+#include "claims/formula.hpp"
 #include "driver/errors.hpp"
 #include "driver/outputs.hpp"
+#include "eval/facts.hpp"
 #include "onnx/hash.hpp"
 #include "onnx/verify.hpp"
 #include "program/verify.hpp"
@@ -18,18 +20,51 @@
 namespace lithify::driver {
 namespace {
 
-/// Takes the sizes that escape the program from its results. Returns those that are dynamic.
-std::vector<std::string> take_escaped(const std::vector<std::string>& escapes, Outputs& outputs) {
-  if (escapes.size() > outputs.size()) throw Error(Code::BadOption, "more sizes escape the program than it returns");
-  const size_t first = outputs.size() - escapes.size();
-  std::vector<std::string> dynamic;
-  for (size_t i = 0; i < escapes.size(); ++i) {
-    const onnx::Value& v = *outputs[first + i].second;
-    const bool known = v.is_constant() || (v.contents && std::ranges::all_of(*v.contents, &onnx::Dim::is_constant));
-    if (!known) dynamic.push_back(escapes[i]);
+/// A number, or the only element of an integer tensor; nothing where it depends on data.
+std::optional<sym::Expr> size_of(const eval::Value& v, onnx::Builder& b) {
+  if (v.is_int()) return v.integer();
+  if (!v.is_tensor()) return std::nullopt;
+  const onnx::Value& tensor = *v.tensor()->read(b);
+  if (!tensor.contents || tensor.contents->size() != 1 || !tensor.contents->front()) return std::nullopt;
+  return tensor.contents->front();
+}
+
+/// Takes what the code around the program asked of sizes from the program's results, and returns the rest.
+eval::Value take_followed(const Followed& followed, const eval::Value& result, onnx::Builder& b, Evaluated& out) {
+  const size_t conditions = followed.conditions.size(), taken = conditions + followed.sizes;
+  out.decided_conditions.resize(conditions);
+  out.condition_facts.resize(conditions);
+  out.followed_sizes.resize(followed.sizes);
+  if (taken == 0 || result.is_poison()) return result;
+  const std::vector<eval::Value>& all = result.items();
+  if (taken > all.size()) throw Error(Code::BadOption, "the program returns fewer values than sizes are followed");
+  const auto first = all.end() - static_cast<ptrdiff_t>(taken);
+  for (size_t i = 0; i < conditions; ++i) {
+    const std::optional<sym::Expr> outcome = size_of(first[i], b);
+    if (outcome && outcome->is_constant()) out.decided_conditions[i] = !outcome->is(0);
+    if (first[i].is_tensor())
+      out.condition_facts[i] = eval::facts_of(*first[i].tensor()->read(b), followed.conditions[i].outcome);
   }
-  outputs.resize(first);
-  return dynamic;
+  for (size_t i = 0; i < followed.sizes; ++i) out.followed_sizes[i] = size_of(first[conditions + i], b);
+  return eval::Value::tuple({all.begin(), first});
+}
+
+/// Finds the sizes that escape: where, and what they are.
+void find_escaped(const Followed& followed, Evaluated& out) {
+  out.escaped_sizes.emplace();
+  for (const Escape& e : followed.escapes) {
+    bool is_fixed = true;
+    for (const std::string& name : claims::Formula::parse(e.formula).names()) {
+      const size_t i = std::stoul(name.substr(1));
+      const bool known = i < out.followed_sizes.size() && out.followed_sizes[i];
+      is_fixed = is_fixed && known && out.followed_sizes[i]->is_constant();
+      if (!known)
+        out.escaped_sizes.reset();
+      else if (out.escaped_sizes && !out.followed_sizes[i]->is_constant())
+        out.escaped_sizes->push_back(*out.followed_sizes[i]);
+    }
+    if (!is_fixed) out.escaped.push_back(fmt::format("{} of a size at {}", e.what, e.where));
+  }
 }
 
 bool uses(const onnx::Graph& graph, const std::set<std::string>& inputs) {
@@ -100,8 +135,9 @@ struct PreparedModel::StateInputs {
   bool outputs = false;
 };
 
-PreparedModel::PreparedModel(const program::Program& program, const ExportOptions& options, Escapes escapes)
-    : program_(program), options_(options), escapes_(std::move(escapes)), rules_(options_, program) {
+PreparedModel::PreparedModel(const program::Program& program, const ExportOptions& options,
+                             std::optional<Followed> followed)
+    : program_(program), options_(options), followed_(std::move(followed)), rules_(options_, program) {
   if (options_.opset < lowest_opset || options_.opset > highest_opset)
     throw Error(Code::BadOpset, fmt::format("opset {} cannot be written", options_.opset),
                 fmt::format("opsets {} to {} can", lowest_opset, highest_opset));
@@ -128,6 +164,7 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
 
   // torch.export follows every size that it leaves open: no number of its programs is a size of the sample.
   const bool suspicious = program_.producer != "torch.export";
+  const sym::Given given(*sym_, given_);
   Journal journal;
   provenance::Recorder recorder(program_, *sym_, journal, variant.formulas, suspicious);
   eval::Result result = eval::run(program_, rules_.registry(), builder, std::move(inputs.arguments),
@@ -142,11 +179,14 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
   std::ranges::copy(rules_.assumptions, std::back_inserter(out->diagnostics));
   out->operators = std::move(result.operators);
   out->changes = std::move(result.changes);
+  if (followed_) {
+    result.value = take_followed(*followed_, result.value, builder, *out);
+    find_escaped(*followed_, *out);
+  }
   if (!out->failed()) {
     // What is left to do still reports sizes that have to be assumed.
     const sym::Observed observed(*sym_, &recorder);
     Outputs outputs = collect_outputs(builder, result.value);
-    if (escapes_) out->escaped = take_escaped(*escapes_, outputs);
     if (outputs.empty())
       throw Error(Code::UnsupportedType, "the model returns no tensor", "return at least one tensor from forward");
     name_outputs(options_, *out->model.graph, outputs);

@@ -9,7 +9,7 @@
 #include "driver/custom.hpp"
 #include "driver/inputs.hpp"
 #include "eval/evaluator.hpp"
-#include "lithify/lithify.hpp"
+#include "lithify/capture.hpp"
 #include "onnx/graph.hpp"
 #include "program/program.hpp"
 #include "provenance/findings.hpp"
@@ -25,9 +25,16 @@ class Evaluated final : public provenance::Outcome {
   onnx::Model model;                  ///< not whole when the evaluation failed
   std::vector<Diagnostic> diagnostics;
   std::map<std::string, eval::OperatorUse> operators;
-  std::map<std::string, sym::Expr> dimensions;       ///< the declared ones, by name
-  std::vector<eval::Change> changes;                 ///< that a run makes to the model
-  std::vector<std::string> escaped;                  ///< of the sizes that escape the program, those that are dynamic
+  std::map<std::string, sym::Expr> dimensions;  ///< the declared ones, by name
+  std::vector<eval::Change> changes;            ///< that a run makes to the model
+  std::vector<std::string> escaped;             ///< where dynamic sizes escape the program
+  /// Of lithify::Followed: the conditions whose outcome is the same at all sizes, and what the sizes stand for, where
+  /// they do not depend on data.
+  std::vector<std::optional<bool>> decided_conditions;
+  std::vector<sym::Facts> condition_facts;  ///< of each condition: what its outcome states
+  std::vector<std::optional<sym::Expr>> followed_sizes;
+  /// Formulas of the sizes that escape the program; empty where one of them is not known.
+  std::optional<std::vector<sym::Expr>> escaped_sizes;
   std::map<std::string, int> recovered, unverified;  ///< numbers of the program, by dimension: see Findings
 
   /// Adds a diagnostic, once.
@@ -38,9 +45,6 @@ class Evaluated final : public provenance::Outcome {
   uint64_t structure() const override;
   std::vector<sym::Expr> sizes() const override;
 };
-
-/// Where sizes escape from a program that was watched as it was captured: see Capture::escaped_sizes.
-using Escapes = std::optional<std::vector<std::string>>;
 
 /// How a program is evaluated.
 struct Variant {
@@ -54,7 +58,7 @@ struct Variant {
 class PreparedModel {
  public:
   /// Throws BadOption, UnknownInput, and what program::verify throws.
-  PreparedModel(const program::Program& program, const ExportOptions& options, Escapes escapes = {});
+  PreparedModel(const program::Program& program, const ExportOptions& options, std::optional<Followed> followed = {});
   PreparedModel(const PreparedModel&) = delete;  // its rules refer to it
   PreparedModel& operator=(const PreparedModel&) = delete;
 
@@ -64,7 +68,10 @@ class PreparedModel {
   const program::Program& program() const { return program_; }
   const ExportOptions& options() const { return options_; }
   const std::vector<TensorInput>& inputs() const { return inputs_; }
-  bool watched() const { return escapes_.has_value(); }
+  /// Evaluates on one path only, where these facts hold.
+  void give(sym::Facts facts) { given_ = std::move(facts); }
+
+  bool watched() const { return followed_.has_value(); }
   sym::Context& sym() const { return *sym_; }
 
  private:
@@ -73,11 +80,12 @@ class PreparedModel {
 
   const program::Program& program_;
   ExportOptions options_;
-  Escapes escapes_;
+  std::optional<Followed> followed_;
   std::shared_ptr<sym::Context> sym_ = std::make_shared<sym::Context>();
   Rules rules_;
   std::vector<Diagnostic> warnings_;
   std::vector<TensorInput> inputs_;
+  sym::Facts given_;
 };
 
 }  // namespace lithify::driver

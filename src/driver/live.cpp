@@ -4,17 +4,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include "base/options.hpp"
 #include "driver/errors.hpp"
+#include "driver/explore.hpp"
 #include "driver/other_sizes.hpp"
+#include "merge/merge.hpp"
 
 namespace lithify::driver {
 namespace {
 
 using Captures = std::vector<Capture>;
 
-const char* text_of(CaptureKind kind) {
+const char* name_of(CaptureKind kind) {
   switch (kind) {
     case CaptureKind::Script:
       return "TorchScript";
@@ -23,18 +26,6 @@ const char* text_of(CaptureKind kind) {
     default:
       return "a trace";
   }
-}
-
-std::string text_of(const Sizes& sizes) {
-  std::string out;
-  for (auto& [name, size] : sizes) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name, size);
-  return out;
-}
-
-/// Whether all that is wrong is sizes, of which another capture may show more.
-bool is_about_sizes(const Error& error) {
-  return has_only_errors(error.diagnostics(), {Code::HardCodedSize, Code::AmbiguousSize, Code::UnverifiedSize,
-                                               Code::TracesDiverge, Code::SearchLimit});
 }
 
 Diagnostic captured(Severity severity, std::string message) {
@@ -73,32 +64,120 @@ class LiveExport {
     return convert(std::move(captures), kind, "asked for");
   }
 
-  /// A trace, where one shows all; two at different sizes, where they agree; else a kind that has the branches as well.
+  /// Traces of all paths that conditions on sizes lead to, merged; else a kind of capture that has the branches as
+  /// well.
   LiveConverted followed() {
-    const Capture traced = require({});
-    if (!traced.escaped_data.empty())
-      return other_kind("a trace follows only one outcome of " + traced.escaped_data[0]);
+    std::optional<Capture> traced = attempt({});
+    if (!traced) return other_kind(refused_);
+    if (!traced->escaped_data.empty())
+      return other_kind("a trace follows only one outcome of " + traced->escaped_data[0]);
     const Sizes sample = model_.sample_sizes();
-    if (sample.empty()) return convert({traced}, CaptureKind::Trace, "a trace of one run: no size is dynamic");
+    if (sample.empty())
+      return convert({*std::move(traced)}, CaptureKind::Trace, "a trace of one run: no size is dynamic");
     try {
-      return convert({traced}, CaptureKind::Trace, "a trace of one run shows all that it does", /*proven=*/true);
+      return explored(*std::move(traced), sample);
     } catch (const Error& error) {
-      if (!is_about_sizes(error)) throw;
-    }
-    try {
-      for (const Sizes& sizes : aligned_sizes(sample))
-        if (std::optional<Capture> other = attempt({CaptureKind::Trace, sizes, false}))
-          return convert({traced, *std::move(other)}, CaptureKind::Trace,
-                         fmt::format("traces of two runs, at the sample's sizes and at {}", text_of(sizes)));
-      notes_.push_back(
-          captured(Severity::Note,
-                   "the model does not run at any other size that was tried: the sample alone shows what it does"));
-      return convert({traced}, CaptureKind::Trace, "a trace of one run");
-    } catch (const Error& error) {
-      if (!is_about_sizes(error)) throw;
+      if (!is_about_sizes(error) && error.first().code != Code::CannotCapture) throw;
       failures_ = error.diagnostics();
     }
     return other_kind("traces at several sizes do not determine what it does at others");
+  }
+
+  LiveConverted explored(Capture traced, const Sizes& sample) {
+    Exploration exploration(
+        sample,
+        [&](const Sizes& sizes) {
+          return capture({CaptureKind::Trace, sizes, false});
+        },
+        [&](const std::vector<Recording>& recordings) { return settled(recordings); }, Budget());
+    exploration.run(std::move(traced));
+    LiveConverted out = merged(exploration);
+    out.seconds = seconds_;
+    return out;
+  }
+
+  /// Evaluates the program of one path. One recording has to show all by itself.
+  Recovered settled(const std::vector<Recording>& recordings) const {
+    const Recording& first = recordings[0];
+    ExportOptions options = options_for(first.capture);
+    if (recordings.size() == 1) {
+      options.recover = ExportOptions::Recover::Never;
+      options.strict = true;
+    }
+    PreparedModel model(first.opened->program(), options, first.capture.followed);
+    Traces traces;
+    for (const Recording& r : recordings) traces.push_back(r.opened->traces()[0]);
+    Recovered out = recover(model, traces);
+    if (out.outcome->failed()) {
+      // What contradicts in general may be right on this path.
+      sym::Facts facts;
+      for (const sym::Facts& of : out.outcome->condition_facts) facts.insert(facts.end(), of.begin(), of.end());
+      if (facts.empty()) throw Error(out.outcome->diagnostics);
+      model.give(std::move(facts));
+      out = recover(model, traces);
+    }
+    if (out.outcome->failed()) throw Error(out.outcome->diagnostics);
+    return out;
+  }
+
+  /// The paths as one program. Paths that cannot be merged with the others are left out, never that of the sample.
+  LiveConverted merged(const Exploration& exploration) {
+    const std::vector<Path>& paths = exploration.paths();
+    std::vector<size_t> all = {0};
+    for (size_t i = 1; i < paths.size() && paths[0].recovered.formulas.empty(); ++i)
+      if (paths[i].recovered.formulas.empty()) all.push_back(i);
+    try {
+      return merged(exploration, all);
+    } catch (const Error&) {
+      if (all.size() == 1) throw;
+    }
+    LiveConverted best = merged(exploration, {0});
+    std::vector<size_t> chosen = {0};
+    for (size_t i = 1; i < all.size() && all.size() > 2; ++i) try {
+        chosen.push_back(all[i]);
+        best = merged(exploration, chosen);
+      } catch (const Error&) {
+        chosen.pop_back();
+      }
+    return best;
+  }
+
+  LiveConverted merged(const Exploration& exploration, const std::vector<size_t>& chosen) {
+    const std::vector<Path>& paths = exploration.paths();
+    const Recording& first = paths[0].recordings[0];
+    LiveConverted out;
+    out.kind = CaptureKind::Trace;
+    out.converted = {first.opened, paths[0].recovered.outcome};
+    if (chosen.size() > 1) {
+      std::vector<merge::Recording> recordings;
+      std::vector<std::shared_ptr<const Opened>> opened;
+      for (size_t p : chosen) {
+        const Recording& r = paths[p].recordings[0];
+        merge::Recording& to = recordings.emplace_back();
+        to.program = &r.opened->program();
+        to.outputs = r.capture.output_names.size();
+        for (const Answer& a : paths[p].answers) to.asked.push_back({a.condition, a.outcome, a.result});
+        opened.push_back(r.opened);
+      }
+      auto whole = std::make_shared<const Opened>(merge::merge(recordings).program, std::move(opened));
+      ExportOptions options = options_for(first.capture);
+      options.recover = ExportOptions::Recover::Never;
+      const PreparedModel model(whole->program(), options, Followed());
+      out.converted = {whole, model.evaluate()};
+      if (out.converted.evaluated->failed()) throw Error(out.converted.evaluated->diagnostics);
+    }
+    report(exploration, chosen, out);
+    return out;
+  }
+
+  /// What is known of the paths, and why not more.
+  void report(const Exploration& exploration, const std::vector<size_t>& chosen, LiveConverted& out) {
+    const std::vector<Path>& paths = exploration.paths();
+    out.reason = chosen.size() > 1                ? fmt::format("traces of {} paths, merged", chosen.size())
+                 : paths[0].recordings.size() > 1 ? fmt::format("traces of {} runs", paths[0].recordings.size())
+                                                  : "a trace of one run shows all that it does";
+    for (size_t p : chosen)
+      for (const Recording& r : paths[p].recordings) out.captures.push_back(r.capture);
   }
 
   /// Every size is a number in a trace: traces at three sizes of each dimension show what it is computed from.
@@ -131,7 +210,7 @@ class LiveExport {
         reasons.push_back(
             first.code == Code::CannotCapture
                 ? first
-                : captured(Severity::Error, fmt::format("captured by {}: {}", text_of(kind), first.message)));
+                : captured(Severity::Error, fmt::format("captured by {}: {}", name_of(kind), first.message)));
       }
     reasons.back().hint = term("trace only");
     failures_.insert(failures_.end(), reasons.begin(), reasons.end());
@@ -213,22 +292,23 @@ class LiveExport {
 
   // ---- conversion -------------------------------------------------------------------------------------------------
 
-  /// `proven`: refuses all numbers that were hard-coded, or may have been.
-  LiveConverted convert(Captures captures, CaptureKind kind, std::string reason, bool proven = false) {
-    const Capture& first = captures[0];
+  /// The options of an export of a capture: names and axes are by what it knows of the inputs.
+  ExportOptions options_for(const Capture& capture) const {
     ExportOptions options = options_;
-    options.inputs = first.inputs;
-    options.input_names = first.input_names;
-    options.output_names = first.output_names;
-    options.dynamic_axes = first.dynamic_axes;
-    options.plugins.insert(options.plugins.end(), first.plugins.begin(), first.plugins.end());
-    if (proven) {
-      options.recover = ExportOptions::Recover::Never;
-      options.strict = true;
-    }
+    options.inputs = capture.inputs;
+    options.input_names = capture.input_names;
+    options.output_names = capture.output_names;
+    options.dynamic_axes = capture.dynamic_axes;
+    options.plugins.insert(options.plugins.end(), capture.plugins.begin(), capture.plugins.end());
+    return options;
+  }
+
+  LiveConverted convert(Captures captures, CaptureKind kind, std::string reason) {
+    const Capture& first = captures[0];
+    const ExportOptions options = options_for(first);
     std::vector<Source> sources;
     for (const Capture& c : captures) sources.push_back({c.model, c.inputs});
-    LiveConverted out{driver::convert(sources, options, first.escaped_sizes), kind, std::move(reason), seconds_, {}};
+    LiveConverted out{driver::convert(sources, options, first.followed), kind, std::move(reason), seconds_, {}};
     for (Diagnostic& d : notes_) out.converted.evaluated->report(std::move(d));
     for (const Capture& c : captures)
       for (const std::string& what : c.assumptions)

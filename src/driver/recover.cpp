@@ -44,6 +44,14 @@ std::vector<Dimension> dimensions_of(const PreparedModel& model, const Evaluated
   return out;
 }
 
+/// Where it is known which sizes escape, numbers come from their dimensions alone.
+void leave_escaped(const std::vector<sym::Expr>& escaped, std::vector<Dimension>& dimensions) {
+  std::erase_if(dimensions, [&](const Dimension& d) {
+    return std::ranges::none_of(escaped,
+                                [&](sym::Expr e) { return std::ranges::count(sym::symbols(e), d.symbol) > 0; });
+  });
+}
+
 std::map<provenance::Literal, std::vector<int64_t>> differing_numbers(const Traces& traces) {
   std::vector<const program::Program*> programs;
   for (const Trace& trace : traces) programs.push_back(trace.program);
@@ -104,10 +112,13 @@ Recovered recover(const PreparedModel& model, const Traces& traces, std::optiona
   const std::map<provenance::Literal, std::vector<int64_t>> differing = differing_numbers(traces);
   if (options.recover == Mode::Never) refuse_differing(program, differing);
   const bool watched = model.watched();
+  std::vector<Dimension> dimensions = dimensions_of(model, *first, traces);
+  if (first->escaped_sizes) leave_escaped(*first->escaped_sizes, dimensions);
   Search search({.program = program,
                  .sym = model.sym(),
-                 .dimensions = dimensions_of(model, *first, traces),
+                 .dimensions = std::move(dimensions),
                  .differing = differing,
+                 .escaped = first->escaped_sizes.value_or(std::vector<sym::Expr>()),
                  .accept_all = watched && first->escaped.empty(),
                  .first = first,
                  .evaluate = [&](const provenance::Formulas& f) {

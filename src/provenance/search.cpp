@@ -289,7 +289,7 @@ void Search::try_ties() {
 
 const std::vector<Explanation>& Search::explained(const std::vector<int64_t>& values) {
   const auto [known, is_new] = explained_.try_emplace(values);
-  if (is_new) known->second = explain(q_.sym, q_.dimensions, values);
+  if (is_new) known->second = explain(q_.sym, q_.dimensions, values, q_.escaped);
   return known->second;
 }
 

@@ -48,9 +48,10 @@ struct Question {
   sym::Context& sym;
   std::vector<Dimension> dimensions;
   std::map<Literal, std::vector<int64_t>> differing = {};  ///< numbers that differ between traces
-  bool accept_all = false;         ///< no size of the sample can be in the program: issues that may stay do so
-  std::shared_ptr<Outcome> first;  ///< the program as it is
-  int max_evaluations = 1500;      ///< after which the search ends
+  std::vector<sym::Expr> escaped = {};  ///< formulas of the sizes that escaped the program: numbers come from these
+  bool accept_all = false;              ///< no size of the sample can be in the program: issues that may stay do so
+  std::shared_ptr<Outcome> first;       ///< the program as it is
+  int max_evaluations = 1500;           ///< after which the search ends
   std::function<std::shared_ptr<Outcome>(const Formulas&)> evaluate;  ///< stops at the first failure
 };
 

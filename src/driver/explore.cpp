@@ -1,0 +1,221 @@
+#include "driver/explore.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "driver/errors.hpp"
+#include "driver/other_sizes.hpp"
+#include "driver/solve.hpp"
+
+namespace lithify::driver {
+namespace {
+
+constexpr size_t sizes_for_side = 3;     // at which a side is tried
+constexpr size_t enough_recordings = 4;  // of a path, to show what its numbers stand for
+
+/// The conditions as the front end wrote them, with their outcomes: the same for all recordings of one path.
+std::string signature(const Capture& capture) {
+  std::string out;
+  if (capture.followed)
+    for (const Condition& c : capture.followed->conditions) out += fmt::format("{}={};", c.formula, c.outcome);
+  return out;
+}
+
+/// A formula over s0, s1, ... as one of the dynamic dimensions; nothing where it depends on data.
+std::optional<claims::Formula> in_dimensions(const std::string& formula, const Evaluated& outcome) {
+  const claims::Formula parsed = claims::Formula::parse(formula);
+  std::map<std::string, claims::Formula> sizes;
+  for (const std::string& name : parsed.names()) {
+    const size_t index = std::stoul(name.substr(1));
+    if (index >= outcome.followed_sizes.size() || !outcome.followed_sizes[index]) return std::nullopt;
+    const sym::Expr size = *outcome.followed_sizes[index];
+    for (sym::Expr symbol : sym::symbols(size))
+      if (!outcome.dimensions.contains(sym::info(symbol).name)) return std::nullopt;
+    sizes.emplace(name, claims::Formula::parse(size.str()));
+  }
+  return parsed.substitute(sizes);
+}
+
+}  // namespace
+
+// ---- exploring ----------------------------------------------------------------------------------------------------
+
+void Exploration::run(Capture sample) {
+  add({sample_, std::move(sample), nullptr});
+  while (true) {
+    std::erase_if(sides_, [&](const Side& s) {
+      const Prefix turned = side_prefix(s);
+      return is_covered(turned) || failed_.contains(turned);
+    });
+    const auto nearest =
+        std::ranges::min_element(sides_, {}, [&](const Side& s) { return distance(sample_, s.sizes.front()); });
+    if (nearest == sides_.end()) return;
+    if (runs_ >= budget_.runs || seconds_ >= budget_.seconds) {
+      for (const Side& s : sides_)
+        failed_[side_prefix(s)] =
+            fmt::format("the budget of {} runs and {} seconds is spent", budget_.runs, budget_.seconds);
+      return;
+    }
+    const Side side = *nearest;
+    sides_.erase(nearest);
+    take(side);
+  }
+}
+
+/// Captures the other side of a condition.
+void Exploration::take(const Side& side) {
+  const Prefix turned = side_prefix(side);
+  for (const Sizes& sizes : side.sizes) {
+    try {
+      add({sizes, record(sizes), nullptr});
+      if (is_covered(turned)) return;
+      failed_[turned] = fmt::format("at {} the model does not take it", text_of(sizes));
+    } catch (const CannotCapture& e) {
+      failed_[turned] = e.what();
+    } catch (const Error& e) {
+      failed_[turned] = e.first().message;
+      return;
+    }
+  }
+}
+
+Capture Exploration::record(const Sizes& sizes) {
+  const auto start = std::chrono::steady_clock::now();
+  ++runs_;
+  const auto count = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  try {
+    Capture out = record_(sizes);
+    seconds_ += count();
+    return out;
+  } catch (...) {
+    seconds_ += count();
+    throw;
+  }
+}
+
+/// Adds a recording to its path, or a path for it.
+void Exploration::add(Recording recording) {
+  recorded_.push_back(recording.sizes);
+  recording.opened =
+      std::make_shared<const Opened>(std::vector<Source>{{recording.capture.model, recording.capture.inputs}});
+  const std::string key = signature(recording.capture);
+  if (std::ranges::find(paths_, key, [](const Path& p) { return signature(p.recordings[0].capture); }) != paths_.end())
+    return;
+  Path path;
+  path.recordings.push_back(std::move(recording));
+  settle(path);
+  path.answers = answers_of(path);
+  paths_.push_back(std::move(path));
+  find_sides(paths_.size() - 1);
+}
+
+/// One recording shows all where no size escapes; else several of the same path.
+void Exploration::settle(Path& path) {
+  try {
+    path.recovered = settle_(path.recordings);
+    return;
+  } catch (const Error& e) {
+    if (!is_about_sizes(e)) throw;
+  }
+  enlarge(path.recordings);
+  path.recovered = settle_(path.recordings);
+}
+
+/// Records the same path at other sizes.
+void Exploration::enlarge(std::vector<Recording>& recordings) {
+  const std::string key = signature(recordings[0].capture);
+  for (const Sizes& sizes : many_sizes(recordings[0].sizes)) {
+    if (recordings.size() >= enough_recordings) return;
+    try {
+      Capture capture = record(sizes);
+      recorded_.push_back(sizes);
+      if (signature(capture) != key) continue;
+      auto opened = std::make_shared<const Opened>(std::vector<Source>{{capture.model, capture.inputs}});
+      recordings.push_back({sizes, std::move(capture), std::move(opened)});
+    } catch (const CannotCapture&) {
+      continue;
+    }
+  }
+}
+
+// ---- conditions ---------------------------------------------------------------------------------------------------
+
+std::vector<Answer> Exploration::answers_of(const Path& path) {
+  std::vector<Answer> out;
+  const Capture& capture = path.recordings[0].capture;
+  if (!capture.followed) return out;
+  const Evaluated& outcome = *path.recovered.outcome;
+  for (size_t i = 0; i < capture.followed->conditions.size(); ++i) {
+    const Condition& c = capture.followed->conditions[i];
+    if (outcome.decided_conditions[i]) continue;
+    const std::optional<claims::Formula> formula = in_dimensions(c.formula, outcome);
+    if (!formula)
+      throw Error(Code::CannotCapture,
+                  fmt::format("a trace follows only one outcome of the condition on data at {}", c.where));
+    if (formula->names().empty()) continue;
+    const size_t id = condition_id(*formula, c.where);
+    if (std::ranges::find(out, id, &Answer::condition) == out.end())
+      out.push_back({id, c.outcome, capture.output_names.size() + i});
+  }
+  return out;
+}
+
+size_t Exploration::condition_id(const claims::Formula& formula, const std::string& where) {
+  const auto [known, is_new] = ids_.try_emplace(formula.str(), conditions_.size());
+  if (is_new) conditions_.push_back({formula, where});
+  return known->second;
+}
+
+Exploration::Prefix Exploration::side_prefix(const Side& side) const {
+  Prefix out;
+  for (size_t i = 0; i <= side.answer; ++i) {
+    const Answer& a = paths_[side.path].answers[i];
+    out.emplace_back(a.condition, (i == side.answer) != a.outcome);
+  }
+  return out;
+}
+
+/// Whether a path starts with these answers.
+bool Exploration::is_covered(const Prefix& prefix) const {
+  return std::ranges::any_of(paths_, [&](const Path& p) {
+    return p.answers.size() >= prefix.size() &&
+           std::equal(prefix.begin(), prefix.end(), p.answers.begin(),
+                      [](const auto& x, const Answer& a) { return x == std::pair(a.condition, a.outcome); });
+  });
+}
+
+/// The other sides of the conditions of a path, with sizes that take them.
+void Exploration::find_sides(size_t path) {
+  for (size_t i = 0; i < paths_[path].answers.size(); ++i) {
+    Side side{path, i, {}};
+    const Prefix turned = side_prefix(side);
+    if (is_covered(turned) || failed_.contains(turned)) continue;
+    std::vector<Wanted> wanted;
+    for (const auto& [condition, outcome] : turned) wanted.push_back({&conditions_[condition].formula, outcome});
+    side.sizes = sizes_where(wanted, paths_[path].recordings[0].sizes, sizes_for_side);
+    if (!side.sizes.empty()) sides_.push_back(std::move(side));
+  }
+}
+
+std::vector<Limit> Exploration::limits(const std::vector<size_t>& chosen) const {
+  std::vector<Limit> out;
+  for (size_t c = 0; c < conditions_.size(); ++c) {
+    std::set<bool> outcomes;
+    for (size_t p : chosen)
+      for (const Answer& a : paths_[p].answers)
+        if (a.condition == c) outcomes.insert(a.outcome);
+    if (outcomes.size() == 1) out.push_back({c, *outcomes.begin(), why_not(c, !*outcomes.begin())});
+  }
+  return out;
+}
+
+/// Why no path with this outcome of a condition was captured, if that was tried.
+std::string Exploration::why_not(size_t condition, bool outcome) const {
+  for (const auto& [prefix, why] : failed_)
+    if (prefix.back() == std::pair(condition, outcome)) return why;
+  return "";
+}
+
+}  // namespace lithify::driver

@@ -1,0 +1,116 @@
+// Path exploration: which paths the code around a live model can take, by what it asks of sizes.
+//
+// A trace is one path, with the conditions on sizes that it met. Each condition has another side. Sizes that take it
+// are found by solving the conditions, the model is captured there as well, and so on, within a budget. A side that is
+// not captured limits what can be claimed.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "claims/formula.hpp"
+#include "driver/convert.hpp"
+#include "lithify/capture.hpp"
+
+namespace lithify::driver {
+
+/// A condition on the dynamic dimensions, and the first line that asks it.
+struct PathCondition {
+  claims::Formula formula;
+  std::string where;
+};
+
+/// A condition that a path asked.
+struct Answer {
+  size_t condition = 0;  ///< index among those of the exploration
+  bool outcome = false;
+  size_t result = 0;  ///< where its value is among the results of the program
+};
+
+/// A capture at some sizes.
+struct Recording {
+  Sizes sizes;
+  Capture capture;
+  std::shared_ptr<const Opened> opened;
+};
+
+/// One path. The program of its first recording is exported; further recordings of the same path show which of its
+/// numbers are sizes, where some escaped.
+struct Path {
+  std::vector<Recording> recordings;
+  std::vector<Answer> answers;
+  Recovered recovered;  ///< what the program evaluates to by itself
+};
+
+/// A condition of which one side was captured only.
+struct Limit {
+  size_t condition = 0;
+  bool outcome = false;  ///< of the side that was captured
+  std::string why;       ///< the other was not
+};
+
+/// How much work an exploration may be.
+struct Budget {
+  int runs = 24;        ///< of the model
+  double seconds = 10;  ///< that they take, after which no further run begins
+};
+
+class Exploration {
+ public:
+  /// Captures the model at some sizes. Throws CannotCapture where it does not run there.
+  using Record = std::function<Capture(const Sizes& sizes)>;
+  /// Evaluates the program of the first recording by itself. Throws Error where it cannot be exported.
+  using Settle = std::function<Recovered(const std::vector<Recording>& recordings)>;
+
+  Exploration(Sizes sample, Record record, Settle settle, Budget budget)
+      : sample_(std::move(sample)), record_(std::move(record)), settle_(std::move(settle)), budget_(budget) {}
+
+  /// Finds the paths. Throws Error where that of the sample cannot be exported.
+  void run(Capture sample);
+
+  const std::vector<Path>& paths() const { return paths_; }  ///< the first is the sample's
+  const std::vector<PathCondition>& conditions() const { return conditions_; }
+  /// The limits of what a choice of the paths can claim: by their indices.
+  std::vector<Limit> limits(const std::vector<size_t>& paths) const;
+  /// All sizes at which the model was captured.
+  const std::vector<Sizes>& recorded_sizes() const { return recorded_; }
+
+ private:
+  struct Side {
+    size_t path = 0, answer = 0;  ///< the answer of this path to be turned
+    std::vector<Sizes> sizes;     ///< at which that is so, the nearest first
+  };
+  using Prefix = std::vector<std::pair<size_t, bool>>;  ///< conditions and outcomes
+
+  void take(const Side& side);
+  Capture record(const Sizes& sizes);
+  void add(Recording recording);
+  void settle(Path& path);
+  void enlarge(std::vector<Recording>& recordings);
+
+  std::vector<Answer> answers_of(const Path& path);
+  size_t condition_id(const claims::Formula& formula, const std::string& where);
+  Prefix side_prefix(const Side& side) const;
+  bool is_covered(const Prefix& prefix) const;
+  void find_sides(size_t path);
+  std::string why_not(size_t condition, bool outcome) const;
+
+  Sizes sample_;
+  Record record_;
+  Settle settle_;
+  Budget budget_;
+  int runs_ = 0;
+  double seconds_ = 0;
+  std::vector<Sizes> recorded_;
+  std::vector<Path> paths_;
+  std::vector<PathCondition> conditions_;
+  std::map<std::string, size_t> ids_;     // of conditions, by their text
+  std::vector<Side> sides_;               // not captured yet
+  std::map<Prefix, std::string> failed_;  // sides that cannot be captured, and why
+};
+
+}  // namespace lithify::driver
