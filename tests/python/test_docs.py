@@ -1,4 +1,4 @@
-"""The examples of docs/python.md, run as they stand."""
+"""The examples of docs/python.md and docs/sizes.md, run as they stand."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ import pytest
 from tests.cases import ROOT
 
 
-def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+EXAMPLES = {
+    "python.md": ["dynamic_linear", "dynamic_rnn", "model", "patched", "reshape", "vision"],
+    "sizes.md": ["digits", "mean", "short"],
+}
+
+
+@pytest.mark.parametrize("page", EXAMPLES)
+def test_examples(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) >= 9
-    exec(compile("\n".join(blocks), "docs/python.md", "exec"), {"__name__": "examples"})
-    written = sorted(p.name for p in tmp_path.glob("*.onnx"))
-    assert written == ["dynamic_linear.onnx", "dynamic_rnn.onnx", "model.onnx", "patched.onnx", "reshape.onnx", "vision.onnx"]
-    for name in written:
-        onnx.checker.check_model(str(tmp_path / name), full_check=True)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile("\n".join(blocks), f"docs/{page}", "exec"), {"__name__": "examples"})
+    written = sorted(tmp_path.glob("*.onnx"))
+    assert [path.stem for path in written] == EXAMPLES[page]
+    for path in written:
+        onnx.checker.check_model(str(path), full_check=True)
