@@ -51,6 +51,9 @@ constexpr const Row* find_row(const Row (&table)[N], const Key& key) {
   return row == std::end(table) ? nullptr : row;
 }
 
+/// Without the parts that make names of classes unique within one process: "__torch__.___torch_mangle_3.Net".
+std::string unmangled(std::string_view name);
+
 /// A diagnostic about a byte of a record's text: "code/a.py, line 3, column 5: what".
 Diagnostic text_diagnostic(Code code, std::string_view record, std::string_view text, size_t pos,
                            std::string_view what);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/options.hpp"
+#include "program/text.hpp"
 
 namespace lithify::provenance {
 namespace {
@@ -14,16 +15,8 @@ namespace {
 using program::Data;
 using program::Expr;
 using program::Stmt;
+using program::unmangled;
 using Kind = Expr::Kind;
-
-/// Without the parts that make names of classes unique within one process: "__torch__.___torch_mangle_3.Net".
-std::string unmangled(const std::string& name) {
-  constexpr std::string_view mark = "___torch_mangle_";
-  std::string out = name;
-  for (size_t at = out.find(mark); at != std::string::npos; at = out.find(mark))
-    out.erase(at, out.find('.', at) == std::string::npos ? std::string::npos : out.find('.', at) + 1 - at);
-  return out;
-}
 
 /// What an operation or a statement takes: a leaf of the program's text, or a result of something before it.
 struct Operand {

@@ -1,0 +1,94 @@
+#include "merge/operators.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+namespace lithify::merge {
+namespace {
+
+using program::Expr;
+
+/// "add_" of "aten::add_.Tensor"; empty for what is not an operator of ATen.
+std::string_view aten_name(const Node& operation) {
+  if (operation.value || operation.expr->kind != Expr::Kind::Operator) return {};
+  std::string_view name = operation.expr->name;
+  if (!name.starts_with("aten::")) return {};
+  name.remove_prefix(6);
+  return name.substr(0, name.find('.'));
+}
+
+/// Operators on lists that change them.
+const std::set<std::string_view> list_writes = {"append", "extend",  "insert", "pop",       "clear",
+                                                "remove", "reverse", "sort",   "_set_item", "Delete"};
+
+const std::set<std::string_view> views = {"alias",        "as_strided", "chunk",     "contiguous", "detach",
+                                          "diagonal",     "expand",     "expand_as", "flatten",    "hsplit",
+                                          "imag",         "mT",         "moveaxis",  "movedim",    "narrow",
+                                          "numpy_T",      "permute",    "ravel",     "real",       "reshape",
+                                          "reshape_as",   "select",     "slice",     "split",      "split_with_sizes",
+                                          "squeeze",      "swapaxes",   "swapdims",  "t",          "tensor_split",
+                                          "to",           "transpose",  "type_as",   "unbind",     "unflatten",
+                                          "unfold",       "unsqueeze",  "view",      "view_as",    "view_as_complex",
+                                          "view_as_real", "vsplit"};
+
+const std::set<std::string_view> on_sizes = {"Int", "IntImplicit", "Float", "ScalarImplicit", "dim", "numel", "size"};
+
+/// Operands by position.
+struct Operands {
+  std::string_view name;
+  size_t first, last;
+  bool negative;  ///< numbers below 0 may be among them
+};
+constexpr Operands varying[] = {
+    {"roll", 1, 1, true},
+    {"slice", 2, 3, true},
+    {"select", 2, 2, false},
+    {"narrow", 2, 3, false},
+    {"view", 1, 1, false},
+    {"reshape", 1, 1, false},
+    {"expand", 1, 1, false},
+    {"zeros", 0, 0, false},
+    {"ones", 0, 0, false},
+    {"full", 0, 0, false},
+    {"empty", 0, 0, false},
+    {"new_zeros", 1, 1, false},
+    {"new_ones", 1, 1, false},
+    {"new_full", 1, 1, false},
+    {"new_empty", 1, 1, false},
+    {"arange", 0, 2, false},
+    {"constant_pad_nd", 1, 1, false},
+};
+
+}  // namespace
+
+std::optional<size_t> written_operand(const Node& operation) {
+  const std::string_view name = aten_name(operation);
+  if (name.empty() || operation.items.empty()) return std::nullopt;
+  const std::vector<std::string>& keywords = operation.expr->keywords;
+  if (const auto out = std::ranges::find(keywords, "out"); out != keywords.end())
+    return operation.items.size() - keywords.size() + static_cast<size_t>(out - keywords.begin());
+  const bool in_place = name.ends_with('_') && !name.ends_with("__");
+  return in_place || list_writes.contains(name) ? std::optional<size_t>(0) : std::nullopt;
+}
+
+const Node* shares_memory_with(const Node& operation) {
+  if (operation.value) return &operation;  // a list whose elements get names
+  if (const std::optional<size_t> written = written_operand(operation)) return &operation.items[*written];
+  return views.contains(aten_name(operation)) && !operation.items.empty() ? &operation.items[0] : nullptr;
+}
+
+bool is_on_sizes(const Node& operation) {
+  if (operation.value) return false;
+  const Expr& e = *operation.expr;
+  return e.kind == Expr::Kind::List || e.name == "prim::NumToTensor" || on_sizes.contains(aten_name(operation));
+}
+
+bool may_vary(const Node& operation, size_t operand, int64_t integer) {
+  const std::string_view name = aten_name(operation);
+  return std::ranges::any_of(varying, [&](const Operands& row) {
+    return row.name == name && operand >= row.first && operand <= row.last && (integer >= 0 || row.negative);
+  });
+}
+
+}  // namespace lithify::merge

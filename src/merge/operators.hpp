@@ -1,0 +1,22 @@
+// What merging needs to know of operators: which write, which only view, which take numbers that are known at run time.
+#pragma once
+
+#include <optional>
+
+#include "merge/straight.hpp"
+
+namespace lithify::merge {
+
+/// The operand that an operation writes to, among its items: of add_, of an operator with out=, of a list's append.
+std::optional<size_t> written_operand(const Node& operation);
+
+/// The value whose memory the result of an operation may share: of a view, or of a write, which returns its operand.
+const Node* shares_memory_with(const Node& operation);
+
+/// Whether an operator is on sizes alone, and needs no node of the graph where they are known.
+bool is_on_sizes(const Node& operation);
+
+/// Whether an integer in this operand need not be known before run time: a size, a bound of a slice, a shift.
+bool may_vary(const Node& operation, size_t operand, int64_t integer);
+
+}  // namespace lithify::merge

@@ -1,0 +1,118 @@
+#include "merge/trace.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/options.hpp"
+#include "program/text.hpp"
+
+namespace lithify::merge {
+namespace {
+
+using program::Expr;
+using program::unmangled;
+using Kind = Expr::Kind;
+
+void append_form(std::string& out, const Node& n, size_t trace, const Definitions& definitions) {
+  if (n.value) {
+    out += n.value == ValueRef{} ? "self" : "v";
+    return;
+  }
+  const Expr& e = *n.expr;
+  switch (e.kind) {
+    case Kind::Int:
+      out += 'i';
+      return;
+    case Kind::Float:
+      out += 'f';
+      return;
+    case Kind::Constant:
+      out += 'c' + definitions.kind_of_constant(trace, e.integer);
+      return;
+    default:
+      break;
+  }
+  fmt::format_to(std::back_inserter(out), "{}{}", static_cast<int>(e.kind), unmangled(e.name));
+  if (e.integer != 0 || e.integer2 != 0) fmt::format_to(std::back_inserter(out), ":{}:{}", e.integer, e.integer2);
+  if (e.kind == Kind::Complex) fmt::format_to(std::back_inserter(out), "{},{}", e.real, e.imag);
+  if (!e.type.name.empty()) out += unmangled(e.type.str());
+  out += '(';
+  for (const Node& item : n.items) {
+    append_form(out, item, trace, definitions);
+    out += ',';
+  }
+  for (const std::string& keyword : e.keywords) out += keyword + "=";
+  out += ')';
+}
+
+void require_definitions(const Node& n, size_t trace, Definitions& definitions) {
+  if (n.value) return;
+  if (n.expr->kind == Kind::Attribute) definitions.require_attribute(trace, n);
+  if (n.expr->kind == Kind::Method) definitions.require_method(trace, n.items[0], *n.expr);
+  for (const Node& item : n.items) require_definitions(item, trace, definitions);
+}
+
+std::string key_of(const Step& step, size_t trace, const Definitions& definitions) {
+  const Place place = definitions.place(trace, pos_of(step));
+  const program::Stmt* s = step.statement;
+  std::string out = form_of(step.operation, trace, definitions);
+  fmt::format_to(std::back_inserter(out), "|{}{}{}|{}|{}:{}", step.results, s && s->unpack ? "u" : "",
+                 s && s->trailing_comma ? "," : "", step.scope, place.file, place.line);
+  return out;
+}
+
+}  // namespace
+
+std::string form_of(const Node& n, size_t trace, const Definitions& definitions) {
+  std::string out;
+  append_form(out, n, trace, definitions);
+  return out;
+}
+
+uint64_t contents_of(const Node& literal, size_t trace, const Definitions& definitions) {
+  const Expr& e = *literal.expr;
+  if (e.kind == Kind::Float) return std::bit_cast<uint64_t>(e.real);
+  return static_cast<uint64_t>(e.kind == Kind::Constant ? definitions.constant(trace, e.integer) : e.integer);
+}
+
+Trace read(size_t recording, const Recording& r, size_t trace, Definitions& definitions, Numbers& keys) {
+  Trace out{recording, r.outputs, straightened(*r.program), {}, {}, {}};
+  if (out.outputs > out.code.results.size())
+    throw Error(Code::BadProgram, "a recording has fewer results than outputs");
+  for (const Recording::Asked& a : r.asked) {
+    const std::optional<ValueRef> value =
+        a.result < out.code.results.size() ? out.code.results[a.result].value : std::nullopt;
+    out.asked.push_back({a.condition, a.outcome, value});
+  }
+  for (const Step& step : out.code.steps) {
+    const bool parameters = out.keys.empty();
+    out.keys.push_back(parameters ? keys.of(fmt::format("{} parameters", step.results))
+                                  : keys.of(key_of(step, trace, definitions)));
+    std::vector<uint64_t>& literals = out.literals.emplace_back();
+    if (parameters) continue;
+    require_definitions(step.operation, trace, definitions);
+    for_each_literal(step.operation, [&](const Node& n) { literals.push_back(contents_of(n, trace, definitions)); });
+  }
+  return out;
+}
+
+std::optional<size_t> parting(const Trace& a, const Trace& b) {
+  for (size_t i = 0; i < std::min(a.asked.size(), b.asked.size()); ++i) {
+    if (a.asked[i].condition != b.asked[i].condition) break;
+    if (a.asked[i].outcome != b.asked[i].outcome) return i;
+  }
+  return std::nullopt;
+}
+
+void diverge(const Trace& t, size_t trace, size_t step, const Definitions& definitions, const std::string& what) {
+  // A list has no place of its own: that of the next operator is near.
+  Place place;
+  for (; step < t.code.steps.size() && !place.known(); ++step)
+    place = definitions.place(trace, pos_of(t.code.steps[step]));
+  throw Error({Code::TracesDiverge, Severity::Error, fmt::format("the traces diverge here: {}", what), place,
+               fmt::format("control flow that depends on sizes is not in a trace; {}", term("script")), ""});
+}
+
+}  // namespace lithify::merge
