@@ -15,6 +15,7 @@ from lithify._custom import Translations
 from lithify._errors import CannotCapture, ExportError
 from lithify._functions import Functions
 from lithify._signature import Arguments, bind, split_kwargs
+from lithify._watch import Followed
 
 How = Literal["auto", "trace", "script", "export"]
 Axes = dict[str, dict[int, str]]  # by name of an input or output
@@ -86,7 +87,7 @@ class Call:
             input_names=self.input_names,
             output_names=self._names_of_outputs(captured),
             dynamic_axes=self._known_axes(captured),
-            escaped_sizes=captured.sizes,
+            escaped_sizes=_escaped_sizes(captured.followed),
             escaped_data=captured.data,
             plugins=self.translations.plugins,
         )
@@ -181,6 +182,15 @@ class Call:
         if name == "EVAL" and self.root is not None and any(m.training for m in self.root.modules()):
             self.notes.append("the model is in training mode, and was exported in evaluation mode, as torch.onnx.export does")
         return {"EVAL": False, "PRESERVE": None, "TRAINING": True}[name]
+
+
+def _escaped_sizes(followed: Followed | None) -> list[str] | None:
+    """One text for each of the last results of the program: the conditions, and then the sizes."""
+    if followed is None:
+        return None
+    places = [f" at {e.where}" for e in followed.escapes] or [""]
+    sizes = [f"use of a size{places[min(i, len(places) - 1)]}" for i in range(followed.sizes)]
+    return [f"condition on a size at {c.where}" for c in followed.conditions] + sizes
 
 
 def _renamed(given: list[str], names: list[str], what: str) -> list[str]:

@@ -7,6 +7,7 @@ from the memory of the live ones. The model that was given is left as it was: tr
 from __future__ import annotations
 
 import contextlib
+import dis
 import inspect
 import io
 import itertools
@@ -17,16 +18,19 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
+from lithify import _patched, _torch
 from lithify._errors import CannotCapture
+from lithify._follow import Follower, Question, Stopped, UsedByPython
 from lithify._functions import Functions
 from lithify._signature import Arguments
 from lithify._structure import Leaves, flatten, tensor_of, unique
+from lithify._watch import Followed, Level
 
 Live = tuple[int, str, list[int], list[int]]  # address, dtype, sizes, strides
 
@@ -40,33 +44,123 @@ class Capture:
     weights: dict[str, Live]
     outputs: list[str] | None = None  # names of the outputs, where the capture knows them
     data: list[str] = field(default_factory=list)  # where contents of inputs escape: the trace has one outcome of what follows
-    sizes: list[str] | None = None  # where sizes do, if that was watched; these sizes are the last results of the program
+    followed: Followed | None = None  # what is known of sizes outside of the program, if they were followed
+    guards: list[str] = field(default_factory=list)  # where contents are checked: another outcome than the recorded one raises
+    notes: list[str] = field(default_factory=list)  # for the user
     keep: list[torch.Tensor] = field(default_factory=list)
+
+
+# How a model is traced, the best first. One that breaks on symbolic numbers is traced at the next level.
+LEVELS = (Level(), Level(hashes=True), Level(hashes=True, constructors=False), Level(sizes=False))
 
 
 def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions) -> Capture:
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any."""
-    watch = _Escapes(arguments.numbers)
-    adapter, outputs = _adapter(root, call, arguments, watch.escaped)
-    with warnings.catch_warnings(), torch.no_grad(), watch, functions.recorded():
-        warnings.simplefilter("ignore")
+    recording = _Recording(root, call, arguments, functions)
+    failed: list[str] = []
+    refused_hash = False
+    for level in LEVELS:
+        if level == LEVELS[1] and not refused_hash:
+            continue  # there is nothing that it would change
+        follower = Follower(level, arguments.numbers)
         try:
-            recorded = torch.jit.trace_module(
-                adapter,
-                {"forward": tuple(t.clone() for t in arguments.tensors)},  # the model may change them
-                check_trace=False,
-                strict=False,
-                _module_class=_Recorded,
-                _compilation_unit=torch._C.CompilationUnit(),
-            )
+            captured = recording.run(follower)
         except CannotCapture:
             raise
         except Exception as error:
-            raise _explained(error, root, arguments) from error
-    if not outputs:
-        raise CannotCapture("the model returns no tensor")
-    weights, keep = live_weights(root) if root is not None else ({}, [])
-    return Capture("trace", _saved(recorded._c, recorded.tensors, weights), weights, outputs, watch.data, watch.sizes, keep)
+            if level == LEVELS[-1]:
+                raise _explained(error, root, arguments) from error
+            failed.append(first_line(error))
+            refused_hash = refused_hash or follower.watch.refused_hash
+            continue
+        captured.notes += _notes(level, failed)
+        _sort_guards(captured, follower, recording)
+        return captured
+    raise AssertionError("the last level returns or raises")
+
+
+def _notes(level: Level, failed: Sequence[str]) -> list[str]:
+    if not level.sizes:
+        return [f"sizes are not followed through the Python code of the model: {failed[0]}"]
+    return [f"int() of a size is not followed: {failed[0]}"] if not level.constructors else []
+
+
+class _Recording:
+    """Records runs of a model on the sample."""
+
+    def __init__(self, root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions) -> None:
+        self.root, self.call, self.arguments, self.functions = root, call, arguments, functions
+
+    def run(self, follower: Follower) -> Capture:
+        adapter, outputs = _adapter(self.root, self.call, self.arguments, follower.results)
+        level = follower.watch.level
+        replaced = _patched.replaced(follower, level.constructors, self._modules()) if level.sizes else contextlib.nullcontext()
+        with undisturbed(self.root, None), warnings.catch_warnings(), torch.no_grad(), replaced, self.functions.recorded():
+            warnings.simplefilter("ignore")
+            sample = tuple(t.clone() for t in self.arguments.tensors)  # the model may change them
+            try:
+                with follower:
+                    recorded = _torch.trace(adapter, sample, _Recorded)
+            finally:
+                follower.watch.close()
+        if not outputs:
+            raise CannotCapture("the model returns no tensor")
+        weights, keep = live_weights(self.root) if self.root is not None else ({}, [])
+        file = _saved(recorded._c, recorded.tensors, weights)
+        followed = follower.watch.followed() if level.sizes else None
+        return Capture("trace", file, weights, outputs, follower.data, followed, keep=keep)
+
+    def _modules(self) -> list[ModuleType]:
+        """Those that have the code of the model."""
+        of = [type(m) for m in self.root.modules()] if self.root is not None else []
+        names = {kind.__module__ for kind in of} | {getattr(self.call, "__module__", None) or ""}
+        return [sys.modules[name] for name in names if name in sys.modules and not name.startswith("torch.")]
+
+
+# ---- checks of contents that only raise ----------------------------------------------------------------------------------------
+
+MOST_REPLAYS = 8
+
+
+def _sort_guards(captured: Capture, follower: Follower, recording: _Recording) -> None:
+    """A question about contents whose other answer raises an error is no reason to refuse a trace: where the model has results,
+    the answer is the recorded one. Each such question is in `guards`, and not in `data`."""
+    first = {q.text: q for q in reversed(follower.questions)}
+    if not first or len(first) > MOST_REPLAYS:
+        return
+    guards = [text for text, question in first.items() if text in captured.data and _only_raises(question, follower, recording)]
+    captured.data = [text for text in captured.data if text not in guards]
+    captured.guards += guards
+
+
+def _only_raises(question: Question, follower: Follower, recording: _Recording) -> bool:
+    """Runs the model again with the other answer. It has to raise in the function that asked, or before anything else is
+    computed."""
+    replay = Follower(follower.watch.level, recording.arguments.numbers, inverted=question.index)
+    try:
+        recording.run(replay)
+    except Exception as error:
+        return replay.since_inverted is not None and (replay.since_inverted == 0 or _raises_in(error, question.code))
+    except (Stopped, UsedByPython):
+        pass
+    return False
+
+
+def _raises_in(error: Exception, code: CodeType | None) -> bool:
+    """Whether a raise or assert statement of the function is where the error comes from."""
+    frames = [(f, f.tb_lasti) for f in _traceback(error) if not f.tb_frame.f_code.co_filename.endswith(("_follow.py", "_answers.py"))]
+    if not frames:
+        return False
+    innermost, at = frames[-1]
+    instruction = innermost.tb_frame.f_code.co_code[at]
+    return innermost.tb_frame.f_code is code and dis.opname[instruction] == "RAISE_VARARGS"
+
+
+def _traceback(error: Exception) -> Iterator[TracebackType]:
+    at = error.__traceback__
+    while at is not None:
+        yield at
+        at = at.tb_next
 
 
 def export(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, axes: Sequence[dict[int, str]]) -> Capture:
@@ -198,81 +292,6 @@ def _python_random() -> Iterator[None]:
             numpy.random.set_state(of_numpy)
 
 
-class UsedByPython(BaseException):  # not to be caught by the model
-    """A traced program turns an argument that was given as a number into a Python value: it is not an input then."""
-
-    def __init__(self, index: int, where: str) -> None:
-        self.index, self.where = index, where
-
-
-class _Escapes(TorchFunctionMode):
-    """Finds where a traced program turns a tensor into a Python value: the trace has one outcome of the rest. `escaped` has the
-    tensors that are sizes, or computed from sizes, and `sizes` has where each escapes; `data` has it for those that are not.
-    `numbers` are the arguments that were given as numbers; one that escapes ends the trace."""
-
-    values = ("__bool__", "__int__", "__float__", "__index__", "__format__", "__contains__", "__array__", "numpy")
-    values += ("item", "tolist", "tensor", "equal", "allclose", "is_nonzero")
-    of_sizes = ("__len__", "stride", "storage_offset", "untyped_storage")
-
-    def __init__(self, numbers: Sequence[Any]) -> None:
-        super().__init__()
-        self.numbers = numbers
-        self.data: list[str] = []
-        self.sizes: list[str] = []
-        self.escaped: list[torch.Tensor] = []
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
-        if (name in self.values or name in self.of_sizes) and torch._C._is_tracing():
-            for tensor in _tensors(args):
-                self._escapes(name, tensor)
-        return func(*args, **(kwargs or {}))
-
-    def _escapes(self, name: str, tensor: torch.Tensor) -> None:
-        where = f"{name.strip('_')} of a %s{user_line()}"
-        if name in self.of_sizes:
-            sizes = [size for size in tensor.shape if isinstance(size, torch.Tensor)]
-        elif inputs := _inputs_of(tensor):
-            if all(self.numbers[i] is not None for i in inputs):
-                raise UsedByPython(inputs[0], where % "number")
-            self.data.append(where % "tensor")
-            return
-        else:
-            sizes = [tensor]
-        self.escaped += sizes
-        self.sizes += [where % "size"] * len(sizes)
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [t for item in value for t in _tensors(item)] if isinstance(value, tuple | list) else []
-
-
-def user_line() -> str:
-    for frame, line in traceback.walk_stack(None):
-        file = frame.f_code.co_filename
-        if "/torch/" not in file and "/lithify/_" not in file:
-            return f" at {file}:{line}"
-    return ""
-
-
-def _inputs_of(tensor: torch.Tensor) -> list[int]:
-    """The inputs from whose contents the tensor was computed in the trace."""
-    found: list[int] = []
-    pending, seen = [torch._C._get_value_trace(tensor)], set()
-    while pending:
-        value = pending.pop()
-        node = value.node()
-        if value.debugName() in seen or node.kind() in ("aten::size", "prim::GetAttr", "aten::dim", "prim::NumToTensor"):
-            continue
-        seen.add(value.debugName())
-        if node.kind() == "prim::Param" and value.type().isSubtypeOf(torch._C.TensorType.get()):
-            found.append([v.debugName() for v in node.outputs()].index(value.debugName()) - 1)  # the first is the module
-        pending += list(node.inputs())
-    return found
-
-
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
     """torch.export prints its state when it fails; the error contains as much."""
@@ -311,7 +330,10 @@ def _in_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _adapter(
-    root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, more: Sequence[torch.Tensor] = ()
+    root: nn.Module | None,
+    call: Callable[..., Any],
+    arguments: Arguments,
+    more: Callable[[], Sequence[torch.Tensor]] = tuple,
 ) -> tuple[nn.Module, list[str]]:
     """A module that takes and returns tensors only, with the parameters, buffers and children of `root`, so that their names
     stay. The names of its outputs are known once it has run; `more` is what it returns after them."""
@@ -322,7 +344,7 @@ def _adapter(
         leaves: Leaves = []
         flatten(call(*args, **kwargs), "", leaves)
         outputs[:] = _output_names([name for name, _ in leaves])
-        return (*(tensor_of(leaf) for _, leaf in leaves), *more)
+        return (*(tensor_of(leaf) for _, leaf in leaves), *more())
 
     names = ("self", *_identifiers(arguments.names))
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]

@@ -19,7 +19,7 @@ import onnxruntime
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lithify._capture import user_line
+from lithify._places import user_line
 
 Feed = dict[str, np.ndarray]
 SAMPLES = 97  # of each value

@@ -1,0 +1,269 @@
+"""Follows sizes through the Python code of a model while torch.jit.trace records it.
+
+What asks a tensor for a size gets an Integer (see _numbers.py): Python computes with it, and operators of torch get a tensor of
+the traced program that holds the number, so the program has the formula and not the size of the sample. What Python decides is
+a Condition, and a number that it takes is an Escape (see _watch.py). Contents of tensors that go to Python are in `data`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from lithify import _formula, _places, _torch
+from lithify._numbers import Integer, Real, Shape, Truth, is_number
+from lithify._watch import Level, Watch
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about contents of tensors whose outcome Python asked for."""
+
+    index: int  # in the order in which they were asked
+    code: types.CodeType | None  # of the function that asked
+    text: str  # as in `data`
+
+
+class UsedByPython(BaseException):  # not to be caught by the model
+    """A traced program turns an argument that was given as a number into a Python value: it is not an input then."""
+
+    def __init__(self, index: int, where: str) -> None:
+        self.index, self.where = index, where
+
+
+class Stopped(BaseException):  # not to be caught by the model
+    """A replay has shown enough."""
+
+
+class Follower(TorchFunctionMode):
+    """The functions of torch while a trace is recorded. `numbers` are the arguments that were given as numbers; one that Python
+    takes ends the trace. `inverted` is the index of a question about contents that gets the other answer: a replay."""
+
+    def __init__(self, level: Level, numbers: Sequence[Any], inverted: int | None = None) -> None:
+        super().__init__()
+        self.watch = Watch(level)
+        self.data: list[str] = []  # where contents go to Python
+        self.questions: list[Question] = []
+        self.since_inverted: int | None = None  # how many functions were called after the inverted question
+        self.origins = _torch.Origins()
+        self._answers = answers(level)
+        self._numbers, self._inverted = numbers, inverted
+        self._shapes: dict[int, Shape] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not _torch.is_tracing():
+            return func(*args, **(kwargs or {}))
+        if self.since_inverted is not None:
+            self._count()
+        answer = self._answers.get(func)
+        return self.call(func, args, kwargs or {}) if answer is None else answer(self, func, args, kwargs or {})
+
+    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The function itself."""
+        found: list[Any] = []
+        args = _plain(args, found)
+        kwargs = {name: _plain(value, found) for name, value in kwargs.items()}
+        result = self._substituted(func, args, kwargs, found) if found else func(*args, **kwargs)
+        if type(result) is not torch.Tensor and _reveals(result) and func not in HARMLESS:
+            for tensor in _tensors(args):
+                self.leaves(tensor, getattr(func, "__name__", "function"))
+        return result
+
+    def _substituted(self, func: Any, args: Any, kwargs: Any, found: list[Any]) -> Any:
+        """Calls the function with tensors of the program in place of the numbers that are followed. A tensor that no statement
+        of the program uses then was used as a number."""
+        operands = [a for a in args if isinstance(a, torch.Tensor)]
+        tensors = {id(n): _like_number(n.tensor(), n, operands) for n in found}
+        uses = {key: _torch.uses_of(tensor) for key, tensor in tensors.items()}
+        try:
+            if isinstance(func, _torch.operator_types):
+                raise TypeError  # it would take the tensors for numbers
+            result = func(*_filled(args, tensors), **_filled(kwargs, tensors))
+        except TypeError:
+            numbers = {id(n): bool(n) if type(n) is Truth else n.taken("argument") for n in found}
+            return func(*_filled(args, numbers), **_filled(kwargs, numbers))
+        for n in found:
+            if _torch.uses_of(tensors[id(n)]) == uses[id(n)]:
+                n.taken("argument")
+        return result
+
+    # ---- sizes ---------------------------------------------------------------------------------------------------------------
+
+    def shape(self, tensor: torch.Tensor) -> Any:
+        """The sizes; plain numbers where they do not depend on the inputs."""
+        value = _torch.value_of(tensor) if self.watch.level.sizes else None
+        if value is None or _torch.is_constant(value):
+            return _torch.sizes_of(tensor)
+        return self._shapes.get(_torch.key_of(value)) or self._shape_of(value, _torch.sizes_of(tensor))
+
+    def _shape_of(self, value: _torch.Value, sizes: Sequence[int]) -> Shape:
+        shape = Shape(Integer(self.watch, _formula.leaf(value, axis, size)) for axis, size in enumerate(sizes))
+        self._shapes[_torch.key_of(value)] = shape
+        return shape
+
+    def length(self, tensor: torch.Tensor) -> Any:
+        """len(tensor)."""
+        shape = self.shape(tensor)
+        if not shape:
+            raise TypeError("len() of a 0-d tensor")
+        return shape[0]
+
+    def escape_sizes(self, tensors: Iterable[torch.Tensor], what: str) -> None:
+        """Python may know all sizes of the tensors from here on."""
+        for tensor in tensors:
+            for size in self.shape(tensor):
+                if is_number(size):
+                    size.taken(what)
+
+    def escape_origins(self, tensor: torch.Tensor, what: str) -> None:
+        """Python may know what the tensor holds from here on: the sizes that it is computed from escape."""
+        value = _torch.value_of(tensor) if self.watch.level.sizes else None
+        for key, axis in self.origins.of(value).sizes if value is not None else ():
+            of = self.origins.values[key]
+            shape = self._shapes.get(key) or self._shape_of(of, _torch.sizes_in(of))
+            for size in shape if axis is None else shape[axis : axis + 1 or None]:
+                size.taken(what)
+
+    def number(self, tensor: torch.Tensor) -> Any:
+        """What a tensor holds that was computed from sizes, as a number that is followed. None for any other tensor."""
+        value = _torch.value_of(tensor) if self.watch.level.sizes else None
+        if value is None or tensor.is_floating_point() or tensor.is_complex() or _torch.sizes_of(tensor).numel() != 1:
+            return None
+        inputs, sizes = self.origins.of(value)
+        if inputs or not sizes:
+            return None
+        with _torch.paused(), _torch.without_functions():
+            held = int(tensor.item())
+        return Integer(self.watch, _formula.leaf(value, None, held))
+
+    # ---- contents ------------------------------------------------------------------------------------------------------------
+
+    def leaves(self, tensor: torch.Tensor, what: str) -> None:
+        """What the tensor holds goes to Python, and its sizes too."""
+        if self.content(tensor, what) is None:
+            self.escape_origins(tensor, what)
+        self.escape_sizes([tensor], what)
+
+    def content(self, tensor: torch.Tensor, what: str) -> str | None:
+        """Reports that what the tensor holds goes to Python, and returns where. None where it does not depend on contents of
+        inputs."""
+        value = _torch.value_of(tensor)
+        inputs = self.origins.of(value).inputs if value is not None else ()
+        if not inputs:
+            return None
+        where = f"{what.strip('_')} of a %s{_places.user_line()}"
+        if all(self._numbers[i] is not None for i in inputs):
+            raise UsedByPython(min(inputs), where % "number")
+        text = where % "tensor"
+        if text not in self.data:
+            self.data.append(text)
+        return text
+
+    def ask(self, tensors: Sequence[torch.Tensor], outcome: bool, what: str) -> bool:
+        """Python asks for an outcome that depends on what tensors hold."""
+        texts = [self.content(tensor, what) for tensor in tensors]
+        text = next((t for t in texts if t is not None), None)
+        if text is None:
+            for tensor in tensors:
+                self.escape_origins(tensor, what)
+            return outcome
+        index = len(self.questions)
+        self.questions.append(Question(index, next((f.f_code for f in _places.frames()), None), text))
+        if index != self._inverted:
+            return outcome
+        self.since_inverted = 0
+        return not outcome
+
+    def _count(self) -> None:
+        self.since_inverted = (self.since_inverted or 0) + 1
+        if self.since_inverted > MOST_CALLS_OF_A_MESSAGE:
+            raise Stopped
+
+    # ---- the end of the run --------------------------------------------------------------------------------------------------
+
+    def results(self) -> list[torch.Tensor]:
+        """What the program returns after the outputs of the model: see _watch.Followed."""
+        if not self.watch.level.sizes:
+            return []
+        if self.origins.has_sizes_of_contents():
+            for text in self.watch.take_data(self._is_data):
+                if text not in self.data:
+                    self.data.append(text)
+        return self.watch.results()
+
+    def _is_data(self, leaf: _formula.Term) -> bool:
+        assert leaf.source is not None
+        return self.origins.is_size_of_contents(leaf.source[0])
+
+
+MOST_CALLS_OF_A_MESSAGE = 50  # of functions of torch, between a question and the error that it leads to
+
+
+# ---- arguments ---------------------------------------------------------------------------------------------------------------
+
+
+def _plain(value: Any, found: list[Any]) -> Any:
+    """The value with plain containers. The numbers in it that are followed are added to `found`."""
+    kind = type(value)
+    if kind is torch.Tensor:
+        return value
+    if kind is Integer or kind is Real or kind is Truth:
+        found.append(value)
+        return value
+    if kind is tuple or kind is list:
+        return kind(_plain(v, found) for v in value)
+    if kind is Shape:
+        found += [v for v in value if is_number(v)]
+        return tuple(value)
+    if kind is slice:
+        return slice(_plain(value.start, found), _plain(value.stop, found), _plain(value.step, found))
+    return {k: _plain(v, found) for k, v in value.items()} if kind is dict else value
+
+
+def _filled(value: Any, by_number: dict[int, Any]) -> Any:
+    """The value with something else for each number that is followed."""
+    kind = type(value)
+    if kind is Integer or kind is Real or kind is Truth:
+        return by_number[id(value)]
+    if kind is tuple or kind is list:
+        return kind(_filled(v, by_number) for v in value)
+    if kind is slice:
+        return slice(*(_filled(v, by_number) for v in (value.start, value.stop, value.step)))
+    return {k: _filled(v, by_number) for k, v in value.items()} if kind is dict else value
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [t for item in value for t in _tensors(item)] if isinstance(value, tuple | list) else []
+
+
+def _like_number(tensor: torch.Tensor, number: Any, operands: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A tensor for a number among operands. A number of Python does not widen their type, and a tensor without dimensions may."""
+    if not operands or type(number) is Truth:
+        return tensor
+    if type(number) is Real:
+        reals = [t for t in operands if t.is_floating_point() or t.is_complex()]
+        if any(t.dim() > 0 for t in reals):
+            return tensor
+        dtype = reals[0].dtype if reals else torch.get_default_dtype()
+        return tensor if dtype in (tensor.dtype, torch.complex64, torch.complex128) else tensor.to(dtype)
+    whole = [t.dtype for t in operands if not t.is_floating_point() and t.dtype not in (torch.int64, torch.bool)]
+    if len(whole) == len(operands) and all(t.dim() == 0 for t in operands):
+        return tensor.to(whole[0])
+    return tensor
+
+
+def _reveals(result: Any) -> bool:
+    """Whether it is something other than tensors and their properties."""
+    if type(result) in (tuple, list, torch.Size):
+        result = result[0] if len(result) else None
+    return type(result) in (int, float, bool, complex, str)
+
+
+from lithify._answers import HARMLESS, answers  # noqa: E402

@@ -1,0 +1,362 @@
+"""What is replaced in Python and torch while sizes are followed, all of it here, and put back at the end.
+
+Each replacement acts only on the thread that captures, and on numbers and tensors of the capture; otherwise it does what was there
+before. One capture runs at a time.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import copy
+import math
+import operator
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from typing import Any, Protocol
+
+import torch
+
+from lithify import _torch
+from lithify._numbers import Integer, Number, Real, Shape, Truth, as_float, as_int, calculate, extremum, is_number
+
+try:
+    from lithify import _builtins
+except ImportError:  # it is optional: int() of a size is an escape without it
+    _builtins = None  # type: ignore[assignment]
+
+TESTED_PYTHONS = ((3, 11),)  # whose int() and float() may be replaced
+
+
+class Capture(Protocol):
+    """What hears of tensors that the replaced functions meet."""
+
+    def length(self, tensor: torch.Tensor) -> Any: ...
+    def leaves(self, tensor: torch.Tensor, what: str) -> None: ...
+    def number(self, tensor: torch.Tensor) -> Any: ...
+
+
+_LOCK = threading.RLock()
+_current: Capture | None = None
+_thread = 0
+
+
+def _capture() -> Capture | None:
+    """The capture of this thread."""
+    return _current if _current is not None and threading.get_ident() == _thread else None
+
+
+def _traces() -> Capture | None:
+    return _capture() if _torch.is_tracing() else None
+
+
+@contextlib.contextmanager
+def replaced(capture: Capture, constructors: bool, modules: Iterable[types.ModuleType]) -> Iterator[None]:
+    """While it is entered, functions take symbolic numbers. `constructors`: int and float do; `modules` are those of the model,
+    which may have functions of the module math by name."""
+    global _current, _thread
+    with _LOCK, contextlib.ExitStack() as stack:
+        before = _current, _thread
+        _current, _thread = capture, threading.get_ident()
+        try:
+            for owner, name, made in _replacements(modules):
+                stack.enter_context(_attribute(owner, name, made))
+            if constructors and can_replace_constructors() and before[0] is None:
+                stack.enter_context(_constructors())
+            yield
+        finally:
+            stack.close()
+            _current, _thread = before
+
+
+@contextlib.contextmanager
+def _attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+    own = vars(owner)
+    there, before = name in own, own.get(name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if there:
+            setattr(owner, name, before)
+        else:
+            delattr(owner, name)
+
+
+def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, str, Any]]:
+    yield builtins, "min", _minimum
+    yield builtins, "max", _maximum
+    yield builtins, "len", _len
+    for name, (_, function) in _MATH.items():
+        yield math, name, function
+    by_identity = {id(before): function for before, function in _MATH.values()}
+    for module in modules:
+        for name, value in list(vars(module).items()):
+            if id(value) in by_identity:
+                yield module, name, by_identity[id(value)]
+    for module in list(sys.modules.values()):
+        for name, asks in _ASKS.items():
+            if (getattr(module, "__dict__", None) or {}).get(name) is asks[0]:
+                yield module, name, asks[1]
+    for name, made in _OF_TENSORS.items():
+        yield torch.Tensor, name, made
+    yield _torch.texts, "_str", _text_of
+    yield torch, "sym_sum", _sym_sum
+    for name in ("__getitem__", "tolist"):
+        yield torch.UntypedStorage, name, _of_storage(name)
+    if "numpy" in sys.modules:
+        yield sys.modules["numpy"], "prod", _prod
+
+
+# ---- functions of Python ---------------------------------------------------------------------------------------------------
+
+_min, _max, _length = min, max, len
+
+
+def _extremum(op: str, before: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    values = args if _length(args) > 1 else args[0] if args and isinstance(args[0], tuple | list) else ()
+    if not options and any(map(is_number, values)) and _capture():
+        made = extremum(op, values)
+        if made is not NotImplemented:
+            return made
+    return before(*args, **options)
+
+
+def _minimum(*args: Any, **options: Any) -> Any:
+    return _extremum("min", _min, args, options)
+
+
+def _maximum(*args: Any, **options: Any) -> Any:
+    return _extremum("max", _max, args, options)
+
+
+def _len(of: Any, /) -> Any:
+    if isinstance(of, torch.Tensor) and (capture := _traces()):
+        return capture.length(of)
+    return _length(of)
+
+
+def _of_reals(name: str) -> Callable[..., Any]:
+    before = getattr(math, name)
+
+    def function(x: Any, /) -> Any:
+        return calculate(name, x) if is_number(x) and _capture() else before(x)
+
+    return function
+
+
+def _log(x: Any, /, *base: Any) -> Any:
+    if not _capture() or not any(map(is_number, (x, *base))):
+        return _MATH["log"][0](x, *base)
+    parts = [calculate("log", p) if is_number(p) else _MATH["log"][0](p) for p in (x, *base)]
+    return parts[0] / parts[1] if base else parts[0]
+
+
+def _pow(x: Any, y: Any, /) -> Any:
+    if not _capture() or not (is_number(x) or is_number(y)):
+        return _MATH["pow"][0](x, y)
+    return as_float(x) ** (as_float(y) if is_number(y) else float(y)) if is_number(x) else float(x) ** as_float(y)
+
+
+def _fabs(x: Any, /) -> Any:
+    return abs(as_float(x)) if is_number(x) and _capture() else _MATH["fabs"][0](x)
+
+
+def _gcd(*integers: Any) -> Any:
+    if not _capture() or not any(map(is_number, integers)):
+        return _MATH["gcd"][0](*integers)
+    return reduce(lambda a, b: calculate("gcd", a, b), integers[1:], integers[0])
+
+
+def _lcm(*integers: Any) -> Any:
+    if not _capture() or not any(map(is_number, integers)):
+        return _MATH["lcm"][0](*integers)
+    return reduce(lambda a, b: abs(a * b) // _maximum(_gcd(a, b), 1), integers[1:], integers[0])
+
+
+def _isqrt(n: Any, /) -> Any:
+    return calculate("floor", calculate("sqrt", n)) if type(n) is Integer and _capture() else _MATH["isqrt"][0](n)
+
+
+def _perm(n: Any, k: Any = None, /) -> Any:
+    if type(n) is not Integer or type(k) is not int or not 0 <= k <= 8 or not _capture():
+        return _MATH["perm"][0](n, k)
+    return reduce(operator.mul, (n - i for i in range(k)), 1)
+
+
+def _comb(n: Any, k: Any, /) -> Any:
+    if type(n) is not Integer or type(k) is not int or not 0 <= k <= 8 or not _capture():
+        return _MATH["comb"][0](n, k)
+    return _perm(n, k) // math.factorial(k)
+
+
+_MATH: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    name: (getattr(math, name), function)
+    for name, function in {
+        **{name: _of_reals(name) for name in ("sqrt", "log2", "log10", "exp", "sin", "cos")},
+        "log": _log,
+        "pow": _pow,
+        "fabs": _fabs,
+        "gcd": _gcd,
+        "lcm": _lcm,
+        "isqrt": _isqrt,
+        "perm": _perm,
+        "comb": _comb,
+    }.items()
+}
+
+
+def _prod(values: Any, *args: Any, **options: Any) -> Any:
+    if not args and not options and isinstance(values, tuple | list) and any(map(is_number, values)) and _capture():
+        return math.prod(values)
+    return _numpy_prod(values, *args, **options)
+
+
+_numpy_prod = getattr(sys.modules.get("numpy"), "prod", None)
+
+
+def _sym_sum(*values: Any) -> Any:
+    flat = values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
+    return sum(flat) if any(map(is_number, flat)) else _torch_sym_sum(*values)
+
+
+_torch_sym_sum = getattr(torch, "sym_sum", None)
+
+# ---- functions of torch ----------------------------------------------------------------------------------------------------
+# Those that are written in Python ask whether a mode wants them as a whole. They run instead, and the mode gets what they call.
+
+
+def _overrides(values: Iterable[Any]) -> bool:
+    """Whether one of them is of a class that replaces functions of torch itself."""
+    for value in values:
+        kind = type(value)
+        if kind is not torch.Tensor and kind is not torch.nn.Parameter and hasattr(kind, "__torch_function__"):
+            own = kind.__torch_function__
+            if own is not _torch.disabled_function and own != torch.Tensor.__torch_function__:
+                return True
+    return False
+
+
+def _asks(before: Callable[..., bool], several: bool) -> Callable[..., bool]:
+    def asks(*values: Any) -> bool:
+        if _capture() is None:
+            return before(*values)
+        return _overrides(values[0] if several else values)
+
+    return asks
+
+
+_ASKS = {
+    name: (getattr(torch.overrides, name), _asks(getattr(torch.overrides, name), name == "has_torch_function"))
+    for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+}
+
+_deepcopy, _reduce = torch.Tensor.__deepcopy__, torch.Tensor.__reduce_ex__
+_dlpack, _str = torch.Tensor.__dlpack__, _torch.text_of
+
+
+def _deep_copied(self: torch.Tensor, memo: dict[int, Any]) -> Any:
+    if type(self) is not torch.Tensor or not _traces():
+        return _deepcopy(self, memo)
+    if id(self) not in memo:
+        memo[id(self)] = self.clone()
+    return memo[id(self)]
+
+
+def _copied(self: torch.Tensor) -> Any:
+    """Another tensor with the same memory, as copy.copy makes it."""
+    if type(self) is torch.Tensor and _traces():
+        return self.detach()
+    constructor, args, *rest = self.__reduce_ex__(4)
+    return copy._reconstruct(self, None, constructor, args, *rest)  # type: ignore[attr-defined]
+
+
+def _reduced(self: torch.Tensor, protocol: Any) -> Any:
+    return _out_of_trace(self, "pickle", lambda: _reduce(self, protocol))
+
+
+def _to_dlpack(self: torch.Tensor, *args: Any, **options: Any) -> Any:
+    return _out_of_trace(self, "dlpack", lambda: _dlpack(self, *args, **options))
+
+
+def _text_of(self: torch.Tensor, **options: Any) -> Any:
+    return _out_of_trace(self, "text", lambda: _str(self, **options))
+
+
+def _out_of_trace(tensor: torch.Tensor, what: str, made: Callable[[], Any]) -> Any:
+    """What the tensor holds goes to Python: how that is computed is not part of the trace."""
+    capture = _traces()
+    if capture is None:
+        return made()
+    capture.leaves(tensor, what)
+    with _torch.paused():
+        return made()
+
+
+_OF_TENSORS: dict[str, Any] = {
+    "__deepcopy__": _deep_copied,
+    "__copy__": _copied,
+    "__reduce_ex__": _reduced,
+    "__dlpack__": _to_dlpack,
+}
+
+
+def _of_storage(name: str) -> Callable[..., Any]:
+    before = getattr(torch.UntypedStorage, name)
+
+    def function(self: Any, *args: Any) -> Any:
+        if capture := _traces():
+            capture.leaves(torch.empty(0), f"storage.{name.strip('_')}")
+        return before(self, *args)
+
+    return function
+
+
+# ---- constructors ----------------------------------------------------------------------------------------------------------
+
+
+def can_replace_constructors() -> bool:
+    """Whether int(n) of a size is followed."""
+    return _builtins is not None and sys.version_info[:2] in TESTED_PYTHONS and sys.implementation.name == "cpython"
+
+
+_DTYPES = {"Float": torch.float32, "Double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16, "Byte": torch.uint8}
+_DTYPES |= {"Char": torch.int8, "Short": torch.int16, "Int": torch.int32, "Long": torch.int64, "Bool": torch.bool}
+_LEGACY = {getattr(torch, f"{name}Tensor"): dtype for name, dtype in _DTYPES.items() if hasattr(torch, f"{name}Tensor")}
+
+
+@contextlib.contextmanager
+def _constructors() -> Iterator[None]:
+    kinds = (int, float, torch.Tensor, *_LEGACY)
+    _builtins.replace(kinds, (Integer, Real, Truth, Shape, list, torch.Tensor), _constructed)
+    try:
+        yield
+    finally:
+        _builtins.restore()
+
+
+def _constructed(kind: type, *args: Any) -> Any:
+    """What kind(*args) is; NotImplemented where it is what it was before."""
+    capture = _capture()
+    if capture is None:
+        return NotImplemented
+    if kind in (int, float):
+        return _converted(capture, kind, *args)
+    if not any(is_number(a) or (type(a) in (Shape, list) and any(map(is_number, a))) for a in args):
+        return NotImplemented
+    dtype = _LEGACY.get(kind) or torch.get_default_dtype()
+    if len(args) == 1 and type(args[0]) is list:
+        return torch.tensor(args[0], dtype=dtype)
+    return torch.empty(args[0] if type(args[0]) is Shape else args, dtype=dtype)
+
+
+def _converted(capture: Capture, kind: type, value: Any = None, *more: Any) -> Any:
+    if more or not isinstance(value, Number | torch.Tensor):
+        return NotImplemented
+    if isinstance(value, torch.Tensor):
+        value = capture.number(value) if _torch.is_tracing() else None
+    return NotImplemented if not is_number(value) else as_int(value) if kind is int else as_float(value)
+

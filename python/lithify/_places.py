@@ -1,0 +1,150 @@
+"""Lines of the user's code: where something happened, and whether a text is only made for a message."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import itertools
+import linecache
+import logging
+import os
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_HERE = os.path.dirname(__file__) + os.sep
+_CALLER = _HERE + "_capture.py"  # its frames call the model
+_MESSENGERS = (logging.__file__, warnings.__file__)
+
+
+def frames() -> Iterator[types.FrameType]:
+    """The frames of the model's code and of torch, the innermost first."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file == _CALLER:
+            return
+        if not file.startswith(_HERE):
+            yield frame
+        frame = frame.f_back
+
+
+def is_of_user(code: types.CodeType) -> bool:
+    return not code.co_filename.startswith((_TORCH, _HERE))
+
+
+def place() -> str:
+    """The line of the user's code that runs now, as "model.py:12"; of torch where no user's code is on the way."""
+    innermost = ""
+    for frame in frames():
+        at = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        if is_of_user(frame.f_code):
+            return at
+        innermost = innermost or at
+    return innermost
+
+
+def user_line() -> str:
+    """Where that is, as the end of a sentence."""
+    at = place()
+    return f" at {at}" if at else ""
+
+
+def is_for_message() -> bool:
+    """Whether the text that is being made only goes to a message: of a raise or an assert, a warning, a log, print. Such a text
+    changes nothing that the model computes."""
+    first = None
+    for frame in frames():
+        if frame.f_code.co_filename in _MESSENGERS:
+            return True
+        first = first or frame
+    return first is not None and _goes_to_message(first)
+
+
+def _goes_to_message(frame: types.FrameType) -> bool:
+    at = _position(frame)
+    if at is None:
+        return False
+    chain = _enclosing(_tree(frame.f_code.co_filename), at)
+    for node in reversed(chain):
+        if isinstance(node, ast.Raise):
+            return True
+        if isinstance(node, ast.Assert):
+            return node.msg is not None and _holds(node.msg, at)
+        if isinstance(node, ast.Call) and not _holds(node.func, at):
+            function = _named(node.func, frame)
+            if _is_message(function):
+                return True
+            if function not in (str, repr, format):
+                return False
+        elif isinstance(node, ast.stmt):
+            return False
+    return False
+
+
+Position = tuple[int, int]  # line and column
+
+
+def _position(frame: types.FrameType) -> Position | None:
+    """Where the instruction that the frame runs begins; known from Python 3.11 on."""
+    positions = getattr(frame.f_code, "co_positions", None)
+    if positions is None or frame.f_lasti < 0:
+        return None
+    line, _, column, _ = next(itertools.islice(positions(), frame.f_lasti // 2, None), (None,) * 4)
+    return None if line is None or column is None else (line, column)
+
+
+@functools.lru_cache(maxsize=64)
+def _tree(file: str) -> ast.AST:
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+def _holds(node: ast.AST, at: Position) -> bool:
+    begin = getattr(node, "lineno", None)
+    if begin is None:
+        return True
+    return (begin, node.col_offset) <= at < (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+
+
+def _enclosing(tree: ast.AST, at: Position) -> list[ast.AST]:
+    """The nodes around a position, the innermost last."""
+    chain = [tree]
+    while True:
+        inner = next((child for child in ast.iter_child_nodes(chain[-1]) if hasattr(child, "lineno") and _holds(child, at)), None)
+        if inner is None:
+            return chain
+        chain.append(inner)
+
+
+def _named(node: ast.expr, frame: types.FrameType) -> Any:
+    """What a name or an attribute of a module or of a logger is; None for anything else."""
+    if isinstance(node, ast.Name):
+        for scope in (frame.f_locals, frame.f_globals, vars(builtins)):
+            if node.id in scope:
+                return scope[node.id]
+    if isinstance(node, ast.Attribute):
+        if node.attr == "format" and isinstance(node.value, ast.Constant):
+            return format
+        owner = _named(node.value, frame)
+        if isinstance(owner, types.ModuleType | logging.Logger):
+            return getattr(owner, node.attr, None)
+    return None
+
+
+def _is_message(function: Any) -> bool:
+    if isinstance(getattr(function, "__self__", None), logging.Logger):
+        return True
+    if isinstance(function, type):
+        return issubclass(function, BaseException)
+    names = ("_assert", "_check", "_check_value", "_check_type", "_check_index", "_check_not_implemented")
+    messages = (print, warnings.warn, *(getattr(torch, name, None) for name in names))
+    return function is not None and any(function is message for message in messages)

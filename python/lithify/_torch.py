@@ -1,0 +1,306 @@
+"""The private parts of torch that the recording of a trace needs, all of them here.
+
+Each is looked up when this module is imported. One that is missing in another release of torch raises CannotCapture when it is
+used, with the releases that were tested: a capture that needs it fails, and others are tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from lithify._errors import CannotCapture
+
+TESTED = "2.13"
+
+
+def _part(path: str) -> Any:
+    """A part of torch by its name."""
+    part: Any = torch
+    for name in path.split("."):
+        part = getattr(part, name, None)
+        if part is None:
+            return _Missing(path)
+    return part
+
+
+class _Missing:
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        text = f"torch {torch.__version__} does not have torch.{self._path}, which the capture needs"
+        raise CannotCapture(f"{text}; tested with torch {TESTED}")
+
+
+# ---- the tracer ------------------------------------------------------------------------------------------------------------
+
+Value = Any  # torch._C.Value: a value of the program that is being traced
+
+is_tracing = _part("_C._is_tracing")
+compilation_unit = _part("_C.CompilationUnit")
+script_module = _part("_C.ScriptModule")
+tensor_type = _part("_C.TensorType.get")
+without_functions = _part("_C.DisableTorchFunction")  # calls of torch in it reach no mode and no subclass
+disabled_function = _part("_C._disabled_torch_function_impl")  # the __torch_function__ of classes that have none
+operator_types = tuple(t for t in map(_part, ("_ops.OpOverload", "_ops.OpOverloadPacket")) if isinstance(t, type))  # of torch.ops
+function_owners = (_part("_C._VariableFunctions"), _part("_C._nn"))  # of functions that are written in C++
+texts, text_of = _part("_tensor_str"), _part("_tensor_str._str")  # the module that prints tensors, and its function
+_state = _part("_C._get_tracing_state")
+_set_state = _part("_C._set_tracing_state")
+_value_of = _part("_C._get_value_trace")
+_set_value = _part("_C._set_value_trace")
+_integer, _real, _truth = (_part(f"_C.{name}Type.get") for name in ("Int", "Float", "Bool"))
+
+
+def trace(module: torch.nn.Module, sample: Sequence[torch.Tensor], recorded: type) -> Any:
+    """torch.jit.trace_module, into an object of the class `recorded`."""
+    try:
+        return torch.jit.trace_module(
+            module,
+            {"forward": tuple(sample)},
+            check_trace=False,
+            strict=False,
+            _module_class=recorded,
+            _compilation_unit=compilation_unit(),
+        )
+    except TypeError as error:
+        if "unexpected keyword argument '_" not in str(error):
+            raise
+        raise CannotCapture(f"torch.jit.trace_module of torch {torch.__version__}: {error}; tested with torch {TESTED}") from error
+
+
+@contextlib.contextmanager
+def paused() -> Iterator[None]:
+    """Nothing is recorded in it, and sizes are plain numbers."""
+    state = _state()
+    _set_state(None)
+    try:
+        yield
+    finally:
+        _set_state(state)
+
+
+def sizes_of(tensor: torch.Tensor) -> torch.Size:
+    """Its sizes as plain numbers, while a trace is recorded."""
+    state = _state()
+    _set_state(None)
+    try:
+        return tensor.size()
+    finally:
+        _set_state(state)
+
+
+def value_of(tensor: torch.Tensor) -> Value | None:
+    """The value of the program that the tensor is. None for what the program cannot hold: it is not part of it."""
+    try:
+        return _value_of(tensor)
+    except RuntimeError:  # a constant that requires a gradient
+        return None
+
+
+def set_value(tensor: torch.Tensor, value: Value) -> None:
+    """From here on, the tensor is this value of the program."""
+    _set_value(tensor, value)
+
+
+def key_of(value: Value) -> int:
+    return value.unique()  # type: ignore[no-any-return]
+
+
+def kind_of(value: Value) -> str:
+    """The operator that makes the value."""
+    return value.node().kind()  # type: ignore[no-any-return]
+
+
+def is_constant(value: Value) -> bool:
+    """Whether it is a constant or a weight."""
+    return kind_of(value) in ("prim::Constant", "prim::GetAttr")
+
+
+def uses_of(tensor: torch.Tensor) -> int:
+    """How many statements of the program use the tensor."""
+    value = value_of(tensor)
+    return 0 if value is None else len(value.uses())
+
+
+class Program:
+    """The program that is being traced, for statements that the tracer does not record: arithmetic on numbers. They are added
+    at the statement that is being recorded."""
+
+    def __init__(self) -> None:
+        self._graph = _state().graph()
+
+    def constant(self, number: bool | int | float) -> Value:
+        return self._graph.insertConstant(number)
+
+    def emit(self, kind: str, operands: Sequence[Value], result: type) -> Value:
+        """A statement with one result, an int, a float, a bool or a tensor."""
+        node = self._graph.create(kind, list(operands), 1)
+        node.output().setType(_types()[result])
+        return self._graph.insertNode(node).output()
+
+    def size(self, value: Value, axis: int) -> Value:
+        """The size of a tensor as it is where its value is made: in-place operators may change it later."""
+        made = value.node()
+        constant = self._graph.create("prim::Constant", 1)
+        constant.i_("value", axis)
+        size = self._graph.create("aten::size", [value, constant.output()], 1)
+        for node in (constant, size):
+            node.output().setType(_integer())
+        if made.kind() == "prim::Param":
+            first = next(iter(self._graph.nodes()))
+            constant.insertBefore(first)
+        else:
+            constant.insertAfter(made)
+            size.copyMetadata(made)
+        size.insertAfter(constant)
+        return size.output()
+
+    def tensor(self, scalar: Value, number: bool | int | float) -> torch.Tensor:
+        """A tensor without dimensions that is a number of the program. `number` is what it holds in this run."""
+        with paused(), without_functions():
+            dtype = {bool: torch.bool, int: torch.int64, float: torch.float64}[type(number)]
+            made = torch.tensor(number, dtype=dtype, device="cpu")
+        value = self.emit("prim::NumToTensor", [scalar], torch.Tensor)
+        value.inferTypeFrom(made)
+        set_value(made, value)
+        return made
+
+
+def _types() -> dict[type, Any]:
+    return {int: _integer(), float: _real(), bool: _truth(), torch.Tensor: tensor_type()}
+
+
+# ---- what a value is computed from -----------------------------------------------------------------------------------------
+
+# Operators that take no more than sizes from their first operand.
+_OF_SIZES = {f"aten::{name}_like" for name in ("zeros", "ones", "full", "empty", "rand", "randn", "randint")}
+_OF_SIZES |= {f"aten::new_{name}" for name in ("zeros", "ones", "full", "empty", "empty_strided")}
+_OF_SIZES |= {"aten::size", "aten::numel", "aten::len"}
+_CONSTANTS = {"prim::Constant", "prim::GetAttr", "aten::dim"}
+# Operators whose results are as large as the contents of their operands require.
+_OF_CONTENTS = {f"aten::{name}" for name in ("nonzero", "nonzero_numpy", "argwhere", "masked_select", "bincount", "unique_dim")}
+_OF_CONTENTS |= {f"aten::{name}" for name in ("_unique", "_unique2", "unique_consecutive", "unique_dim_consecutive")}
+_OF_CONTENTS |= {"torchvision::nms"}
+# Operators whose result has the sizes of their first operand.
+_LIKE_FIRST = {f"aten::{name}" for name in ("scatter", "scatter_add", "index_add", "index_copy", "index_fill", "index_put")}
+_LIKE_FIRST |= {f"aten::{name}" for name in ("masked_fill", "masked_scatter", "put", "scatter_reduce", "detach", "to")}
+
+Size = tuple[int, int | None]  # the key of a tensor and the axis; None for all of them
+
+
+class Origin(NamedTuple):
+    """What a value is computed from: contents of inputs, by position, and sizes."""
+
+    inputs: frozenset[int]
+    sizes: frozenset[Size]
+
+
+class Origins:
+    """Of the values of one program. What is known of a value stays true, so it is kept."""
+
+    def __init__(self) -> None:
+        self.values: dict[int, Value] = {}  # whose sizes are used, by key
+        self._known: dict[int, Origin] = {}
+        self._fixed: set[int] = set()  # whose sizes do not depend on contents
+
+    def of(self, value: Value) -> Origin:
+        pending = [value]
+        while pending:
+            at = pending[-1]
+            missing = [v for v in _contents(at) if key_of(v) not in self._known]
+            if missing:
+                pending += missing
+                continue
+            self._known[key_of(at)] = self._joined(at)
+            pending.pop()
+        return self._known[key_of(value)]
+
+    def _joined(self, value: Value) -> Origin:
+        node = value.node()
+        kind = node.kind()
+        if kind == "prim::Param":
+            names = [v.debugName() for v in node.outputs()]
+            is_tensor = value.type().isSubtypeOf(tensor_type())
+            return Origin(frozenset([names.index(value.debugName()) - 1] if is_tensor else []), frozenset())  # after the module
+        known = [self._known[key_of(v)] for v in _contents(value)]
+        sizes = [size for origin in known for size in origin.sizes]
+        if kind in _OF_SIZES:
+            of = node.inputsAt(0)
+            self.values[key_of(of)] = of
+            sizes.append((key_of(of), node.inputsAt(1).toIValue() if kind == "aten::size" else None))
+        return Origin(frozenset(i for origin in known for i in origin.inputs), frozenset(sizes))
+
+    def has_sizes_of_contents(self) -> bool:
+        """Whether the size of any value may depend on what the inputs hold. False is certain."""
+        graph = _state().graph()
+        if any(graph.findNode(kind) is not None for kind in _OF_CONTENTS):
+            return True
+        if any(map(_has_mask, graph.findAllNodes("aten::index"))):
+            return True
+        numbers = (n for kind in ("aten::Int", "aten::ScalarImplicit") for n in graph.findAllNodes(kind))
+        return any(kind_of(n.inputsAt(0)) != "prim::NumToTensor" for n in numbers)
+
+    def is_size_of_contents(self, value: Value) -> bool:
+        """Whether how large the tensor is may depend on what the inputs hold."""
+        pending, seen = [value], set()
+        while pending:
+            at = pending.pop()
+            key = key_of(at)
+            if key in seen or key in self._fixed or _rank(at) == 0:
+                continue
+            seen.add(key)
+            node = at.node()
+            kind = node.kind()
+            if kind in _OF_CONTENTS or (kind == "aten::index" and _has_mask(node)):
+                return True
+            if kind in ("aten::Int", "aten::ScalarImplicit") and self.of(at).inputs:
+                return True
+            if kind == "aten::repeat_interleave" and self.of(node.inputsAt(1)).inputs:
+                return True
+            pending += _shaping(node)
+        self._fixed |= seen
+        return False
+
+
+def _contents(value: Value) -> list[Value]:
+    """The operands whose contents a value is computed from."""
+    node = value.node()
+    kind = node.kind()
+    if kind in _CONSTANTS or kind == "prim::Param":
+        return []
+    operands = list(node.inputs())
+    return operands[1:] if kind in _OF_SIZES else operands
+
+
+def _shaping(node: Any) -> list[Value]:
+    """The operands that sizes of the results depend on."""
+    kind = node.kind()
+    if kind in _CONSTANTS or kind == "prim::Param":
+        return []
+    operands = list(node.inputs())
+    like_first = kind in _LIKE_FIRST or (kind.endswith("_") and not kind.endswith("__"))
+    return operands[:1] if like_first else operands
+
+
+def _rank(value: Value) -> int | None:
+    """Of a tensor that is not a number; None where that is not known."""
+    if not value.isCompleteTensor() or kind_of(value) == "prim::NumToTensor":
+        return None
+    return value.type().dim()  # type: ignore[no-any-return]
+
+
+def _has_mask(node: Any) -> bool:
+    """Whether one of the indices is a mask."""
+    indices = node.inputsAt(1).node()
+    kinds = [v.type().scalarType() for v in indices.inputs() if v.isCompleteTensor()]
+    return any(kind in ("Bool", "Byte") for kind in kinds)
+
+
+def sizes_in(value: Value) -> list[int]:
+    """The sizes that a tensor has in this run."""
+    return list(value.type().sizes() or [])

@@ -1,0 +1,149 @@
+"""What a capture learns of sizes that Python uses: conditions and escapes, with their formulas and lines."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from lithify import _places, _torch
+from lithify._formula import Constant, Term
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A question about sizes whose outcome Python asked for."""
+
+    formula: str  # over s0, s1, ...
+    outcome: bool
+    where: str  # "model.py:12"
+
+
+@dataclass(frozen=True)
+class Escape:
+    """A number that Python took of sizes."""
+
+    formula: str  # over s0, s1, ...
+    value: float
+    what: str  # "index", "float", "text", "hash", ...
+    where: str
+
+
+@dataclass
+class Followed:
+    """What is known of sizes outside of the program; see capture.hpp. The last results of the program are the outcomes of the
+    conditions, in this order, and then the sizes s0, s1, ..."""
+
+    conditions: list[Condition] = field(default_factory=list)
+    escapes: list[Escape] = field(default_factory=list)
+    sizes: int = 0
+
+
+@dataclass(frozen=True)
+class Level:
+    """How much is followed. A model that breaks on symbolic numbers is captured at the next level."""
+
+    sizes: bool = True  # False: nothing is followed
+    constructors: bool = True  # int(n) and float(n) are followed; False: they are escapes
+    hashes: bool = False  # hashes of sizes are escapes; False: they raise TypeError, as those of torch.SymInt do
+
+
+class Watch:
+    """Hears of the numbers of one capture: see _numbers.Watch."""
+
+    def __init__(self, level: Level) -> None:
+        self.is_open = True
+        self.level = level
+        self.refused_hash = False
+        self._conditions: dict[str, tuple[Condition, Term]] = {}
+        self._escapes: dict[tuple[str, str], tuple[Escape, Term]] = {}
+        self._names: dict[int, tuple[str, Term]] = {}
+        self._tensors: dict[int, tuple[torch.Tensor, Term]] = {}
+        self._program: _torch.Program | None = None
+        self._thread = threading.get_ident()
+
+    def condition(self, term: Term) -> bool:
+        formula = term.text(self._name)
+        if formula not in self._conditions:
+            self._conditions[formula] = Condition(formula, bool(term.value), _places.place()), term
+        return bool(term.value)
+
+    def escape(self, term: Term, what: str) -> Constant:
+        self._escaped(term.text(self._name), term, what)
+        return term.value
+
+    def text(self, term: Term) -> None:
+        if not _places.is_for_message():
+            self._escaped(f"str({term.text(self._name)})", term, "text")
+
+    def hash(self, term: Term) -> int:
+        if not self.level.hashes:
+            self.refused_hash = True
+            raise TypeError("unhashable type: 'SymInt'")
+        self._escaped(term.text(self._name), term, "hash")
+        return hash(term.value)
+
+    def tensor(self, term: Term) -> torch.Tensor:
+        if threading.get_ident() != self._thread:
+            with _torch.without_functions():
+                return torch.tensor(self.escape(term, "thread"))
+        made = self._tensors.get(id(term))
+        if made is None:
+            program = self._traced()
+            made = self._tensors[id(term)] = program.tensor(term.scalar(program), term.value), term
+        return made[0]
+
+    def settle(self, term: Term) -> None:
+        term.named = True
+        term.scalar(self._traced())
+
+    def _escaped(self, formula: str, term: Term, what: str) -> None:
+        where = _places.place()
+        if (formula, where) not in self._escapes:
+            self._escapes[formula, where] = Escape(formula, float(term.value), what, where), term
+
+    def _name(self, term: Term) -> str:
+        named = self._names.get(id(term))
+        if named is None:
+            named = self._names[id(term)] = f"s{len(self._names)}", term
+        return named[0]
+
+    def _traced(self) -> _torch.Program:
+        if self._program is None:
+            self._program = _torch.Program()
+        return self._program
+
+    # What is known at the end of the run.
+
+    def take_data(self, is_data: Callable[[Term], bool]) -> list[str]:
+        """Removes what is about sizes that depend on contents, and returns where it is."""
+        kept = {f: c for f, c in self._conditions.items() if not _any_leaf(c[1], is_data)}
+        data = [f"condition on a size at {c.where}" for f, (c, _) in self._conditions.items() if f not in kept]
+        self._conditions = kept
+        held = {k: e for k, e in self._escapes.items() if not _any_leaf(e[1], is_data)}
+        data += [f"{e.what} of a size at {e.where}" for k, (e, _) in self._escapes.items() if k not in held]
+        self._escapes = held
+        return data
+
+    def results(self) -> list[torch.Tensor]:
+        """The outcomes of the conditions and the sizes, as the last results of the program."""
+        terms = [term for _, term in self._conditions.values()] + [term for _, term in self._names.values()]
+        return [self.tensor(term) for term in terms]
+
+    def followed(self) -> Followed:
+        escapes = [escape for escape, _ in self._escapes.values()]
+        return Followed([condition for condition, _ in self._conditions.values()], escapes, len(self._names))
+
+    def close(self) -> None:
+        """From here on, the numbers are plain."""
+        self.is_open = False
+        self._tensors.clear()
+        self._program = None
+
+
+def _any_leaf(term: Term, holds: Callable[[Term], bool]) -> bool:
+    if term.source:
+        return holds(term)
+    return any(_any_leaf(o, holds) for o in term.operands if isinstance(o, Term))
