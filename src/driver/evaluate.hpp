@@ -36,6 +36,9 @@ class Evaluated final : public provenance::Outcome {
   /// Formulas of the sizes that escape the program; empty where one of them is not known.
   std::optional<std::vector<sym::Expr>> escaped_sizes;
   std::map<std::string, int> recovered, unverified;  ///< numbers of the program, by dimension: see Findings
+  std::map<std::string, std::vector<std::string>> unverified_uses;  ///< see Findings::uses
+  SizeAssumptions assumed;                                          ///< of the sizes of inputs
+  std::map<std::string, onnx::Shape> input_shapes;                  ///< by TensorInput::path
 
   /// Adds a diagnostic, once.
   void report(Diagnostic d);
