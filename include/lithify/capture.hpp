@@ -109,10 +109,10 @@ class LITHIFY_API FrontEnd {
   /// Captures the model, and leaves it as it was. Throws CannotCapture. Any other exception ends the export, and its
   /// caller gets it.
   virtual Capture capture(const CaptureRequest& request) = 0;
-  /// Runs an exported model and the live one at these sizes, and compares their results.
-  virtual Agreement check(Bytes exported, const Sizes& sizes) {
-    (void)exported, (void)sizes;
-    return {};
+  /// Runs an exported model and the live one at each of these sizes, and compares their results.
+  virtual std::vector<Agreement> check(Bytes exported, const std::vector<Sizes>& sizes) {
+    (void)exported;
+    return std::vector<Agreement>(sizes.size());
   }
 };
 

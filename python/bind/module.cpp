@@ -244,7 +244,7 @@ void define_capture(nb::module_& m) {
 }
 
 /// A live model of Python: an object with `sample_sizes()`, `capture(kind, sizes, vary_contents)`, and `check(file,
-/// sizes)`, which gives the name of an Agreement::Kind in lower case and what there is to say.
+/// all sizes)`, which gives for each the name of an Agreement::Kind in lower case and what there is to say.
 class PythonModel final : public FrontEnd {
  public:
   PythonModel(nb::object model, nb::object cannot_capture)
@@ -269,13 +269,17 @@ class PythonModel final : public FrontEnd {
     }
   }
 
-  Agreement check(Bytes exported, const Sizes& sizes) override {
+  std::vector<Agreement> check(Bytes exported, const std::vector<Sizes>& sizes) override {
     const nb::gil_scoped_acquire held;
-    const auto [kind, what] = nb::cast<std::pair<std::string, std::string>>(
-        model_.attr("check")(nb::bytes(exported.data, exported.size), sizes));
-    if (kind == "agrees") return {Agreement::Kind::Agrees, what};
-    if (kind == "differs") return {Agreement::Kind::Differs, what};
-    return {kind == "not_run" ? Agreement::Kind::NotRun : Agreement::Kind::NoRuntime, what};
+    const nb::object all = model_.attr("check")(nb::bytes(exported.data, exported.size), sizes);
+    std::vector<Agreement> out;
+    for (const auto& [kind, what] : nb::cast<std::vector<std::pair<std::string, std::string>>>(all))
+      out.push_back({kind == "agrees"    ? Agreement::Kind::Agrees
+                     : kind == "differs" ? Agreement::Kind::Differs
+                     : kind == "not_run" ? Agreement::Kind::NotRun
+                                         : Agreement::Kind::NoRuntime,
+                     what});
+    return out;
   }
 
  private:

@@ -87,8 +87,9 @@ class Call:
             input_names=self.input_names,
             output_names=self._names_of_outputs(captured),
             dynamic_axes=self._known_axes(captured),
-            escaped_sizes=_escaped_sizes(captured.followed),
+            followed=_followed(captured.followed),
             escaped_data=captured.data,
+            assumptions=captured.guards,
             plugins=self.translations.plugins,
         )
 
@@ -184,13 +185,12 @@ class Call:
         return {"EVAL": False, "PRESERVE": None, "TRAINING": True}[name]
 
 
-def _escaped_sizes(followed: Followed | None) -> list[str] | None:
-    """One text for each of the last results of the program: the conditions, and then the sizes."""
+def _followed(followed: Followed | None) -> Any:
+    """What the core takes: see module.cpp."""
     if followed is None:
         return None
-    places = [f" at {e.where}" for e in followed.escapes] or [""]
-    sizes = [f"use of a size{places[min(i, len(places) - 1)]}" for i in range(followed.sizes)]
-    return [f"condition on a size at {c.where}" for c in followed.conditions] + sizes
+    conditions = [(c.formula, c.outcome, c.where) for c in followed.conditions]
+    return conditions, [(e.formula, e.value, e.what, e.where) for e in followed.escapes], followed.sizes
 
 
 def _renamed(given: list[str], names: list[str], what: str) -> list[str]:

@@ -19,7 +19,8 @@ std::string spelled_name(const std::string& name) { return claims::name_text(nam
 /// All that the graph relies on, with the guards of the program that sizes can express.
 std::vector<Requirement> requirements_of(const Evaluated& evaluated, const Guards& guards) {
   std::vector<Requirement> out;
-  for (const provenance::Assumed& a : evaluated.record.assumptions) out.emplace_back(a.assumption, a.pos);
+  for (const provenance::Assumed& a : evaluated.record.assumptions)
+    if (a.assumption.given.empty()) out.emplace_back(a.assumption, a.pos);
   for (const sym::Assumption& a : evaluated.assumed.required) out.emplace_back(a, program::Pos());
   out.insert(out.end(), guards.requirements.begin(), guards.requirements.end());
   return out;
@@ -80,6 +81,13 @@ class ClaimMaker {
          provenance::constraints(evaluated_.dimensions, requirements_of(evaluated_, guards), spelled_name)) {
       add({c.formula, program_.locate(c.pos).brief()}, sample, c.pos);
       if (!c.implied) show(c.formula, c.names);
+    }
+    // What is assumed in one branch only.
+    for (const provenance::Assumed& a : evaluated_.record.assumptions) {
+      if (a.assumption.given.empty()) continue;
+      const std::string text = a.assumption.str();
+      add({text, program_.locate(a.pos).brief()}, sample, a.pos);
+      show(text, names_in(text));
     }
     for (const std::string& text : guards.texts) {
       add({text, ""}, sample, {});

@@ -19,7 +19,7 @@ inline bool has_only_errors(const std::vector<Diagnostic>& diagnostics, std::ini
 /// Whether all that is wrong is sizes, of which another capture may show more.
 inline bool is_about_sizes(const Error& error) {
   return has_only_errors(error.diagnostics(), {Code::HardCodedSize, Code::AmbiguousSize, Code::UnverifiedSize,
-                                               Code::TracesDiverge, Code::SearchLimit});
+                                               Code::TracesDiverge, Code::SearchLimit, Code::CheckFailed});
 }
 
 }  // namespace lithify::driver

@@ -49,21 +49,33 @@ eval::Value take_followed(const Followed& followed, const eval::Value& result, o
   return eval::Value::tuple({all.begin(), first});
 }
 
-/// Finds the sizes that escape: where, and what they are.
+/// The sizes that a formula over s0, s1, ... is about; nothing where one depends on data.
+std::optional<std::vector<sym::Expr>> sizes_in(const std::string& formula, const Evaluated& out) {
+  std::vector<sym::Expr> sizes;
+  for (const std::string& name : claims::Formula::parse(formula).names()) {
+    const size_t i = std::stoul(name.substr(1));
+    if (i >= out.followed_sizes.size() || !out.followed_sizes[i]) return std::nullopt;
+    sizes.push_back(*out.followed_sizes[i]);
+  }
+  return sizes;
+}
+
+/// Finds the sizes that escape: where, and what they are. One that is not known may be of any dimension.
 void find_escaped(const Followed& followed, Evaluated& out) {
   out.escaped_sizes.emplace();
   for (const Escape& e : followed.escapes) {
-    bool is_fixed = true;
-    for (const std::string& name : claims::Formula::parse(e.formula).names()) {
-      const size_t i = std::stoul(name.substr(1));
-      const bool known = i < out.followed_sizes.size() && out.followed_sizes[i];
-      is_fixed = is_fixed && known && out.followed_sizes[i]->is_constant();
-      if (!known)
-        out.escaped_sizes.reset();
-      else if (out.escaped_sizes && !out.followed_sizes[i]->is_constant())
-        out.escaped_sizes->push_back(*out.followed_sizes[i]);
-    }
-    if (!is_fixed) out.escaped.push_back(fmt::format("{} of a size at {}", e.what, e.where));
+    const std::optional<std::vector<sym::Expr>> sizes = sizes_in(e.formula, out);
+    if (sizes && std::ranges::all_of(*sizes, &sym::Expr::is_constant)) continue;
+    out.escaped.push_back(fmt::format("{} of a size at {}", e.what, e.where));
+    for (const auto& [name, symbol] : out.dimensions)
+      if (!sizes ||
+          std::ranges::any_of(*sizes, [&](sym::Expr s) { return std::ranges::count(sym::symbols(s), symbol) > 0; }))
+        out.escaped_dimensions[name].push_back(out.escaped.back());
+    if (!sizes)
+      out.escaped_sizes.reset();
+    else if (out.escaped_sizes)
+      std::ranges::copy_if(*sizes, std::back_inserter(*out.escaped_sizes),
+                           [](sym::Expr s) { return !s.is_constant(); });
   }
 }
 

@@ -25,9 +25,10 @@ class Evaluated final : public provenance::Outcome {
   onnx::Model model;                  ///< not whole when the evaluation failed
   std::vector<Diagnostic> diagnostics;
   std::map<std::string, eval::OperatorUse> operators;
-  std::map<std::string, sym::Expr> dimensions;  ///< the declared ones, by name
-  std::vector<eval::Change> changes;            ///< that a run makes to the model
-  std::vector<std::string> escaped;             ///< where dynamic sizes escape the program
+  std::map<std::string, sym::Expr> dimensions;                         ///< the declared ones, by name
+  std::vector<eval::Change> changes;                                   ///< that a run makes to the model
+  std::vector<std::string> escaped;                                    ///< where dynamic sizes escape the program
+  std::map<std::string, std::vector<std::string>> escaped_dimensions;  ///< the same, by dimension
   /// Of lithify::Followed: the conditions whose outcome is the same at all sizes, and what the sizes stand for, where
   /// they do not depend on data.
   std::vector<std::optional<bool>> decided_conditions;

@@ -23,7 +23,8 @@ std::string signature(const Capture& capture) {
   return out;
 }
 
-/// A formula over s0, s1, ... as one of the dynamic dimensions; nothing where it depends on data.
+}  // namespace
+
 std::optional<claims::Formula> in_dimensions(const std::string& formula, const Evaluated& outcome) {
   const claims::Formula parsed = claims::Formula::parse(formula);
   std::map<std::string, claims::Formula> sizes;
@@ -37,8 +38,6 @@ std::optional<claims::Formula> in_dimensions(const std::string& formula, const E
   }
   return parsed.substitute(sizes);
 }
-
-}  // namespace
 
 // ---- exploring ----------------------------------------------------------------------------------------------------
 
@@ -97,7 +96,6 @@ Capture Exploration::record(const Sizes& sizes) {
 
 /// Adds a recording to its path, or a path for it.
 void Exploration::add(Recording recording) {
-  recorded_.push_back(recording.sizes);
   recording.opened =
       std::make_shared<const Opened>(std::vector<Source>{{recording.capture.model, recording.capture.inputs}});
   const std::string key = signature(recording.capture);
@@ -130,7 +128,6 @@ void Exploration::enlarge(std::vector<Recording>& recordings) {
     if (recordings.size() >= enough_recordings) return;
     try {
       Capture capture = record(sizes);
-      recorded_.push_back(sizes);
       if (signature(capture) != key) continue;
       auto opened = std::make_shared<const Opened>(std::vector<Source>{{capture.model, capture.inputs}});
       recordings.push_back({sizes, std::move(capture), std::move(opened)});
@@ -199,23 +196,9 @@ void Exploration::find_sides(size_t path) {
   }
 }
 
-std::vector<Limit> Exploration::limits(const std::vector<size_t>& chosen) const {
-  std::vector<Limit> out;
-  for (size_t c = 0; c < conditions_.size(); ++c) {
-    std::set<bool> outcomes;
-    for (size_t p : chosen)
-      for (const Answer& a : paths_[p].answers)
-        if (a.condition == c) outcomes.insert(a.outcome);
-    if (outcomes.size() == 1) out.push_back({c, *outcomes.begin(), why_not(c, !*outcomes.begin())});
-  }
-  return out;
-}
-
-/// Why no path with this outcome of a condition was captured, if that was tried.
-std::string Exploration::why_not(size_t condition, bool outcome) const {
-  for (const auto& [prefix, why] : failed_)
-    if (prefix.back() == std::pair(condition, outcome)) return why;
-  return "";
+bool Exploration::takes(const Path& path, const Sizes& sizes) const {
+  return std::ranges::all_of(
+      path.answers, [&](const Answer& a) { return outcome_at(conditions_[a.condition].formula, sizes) == a.outcome; });
 }
 
 }  // namespace lithify::driver

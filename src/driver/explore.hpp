@@ -46,18 +46,15 @@ struct Path {
   Recovered recovered;  ///< what the program evaluates to by itself
 };
 
-/// A condition of which one side was captured only.
-struct Limit {
-  size_t condition = 0;
-  bool outcome = false;  ///< of the side that was captured
-  std::string why;       ///< the other was not
-};
-
 /// How much work an exploration may be.
 struct Budget {
   int runs = 24;        ///< of the model
   double seconds = 10;  ///< that they take, after which no further run begins
 };
+
+/// A formula over the sizes s0, s1, ... of lithify::Followed as one of the dynamic dimensions; nothing where it depends
+/// on data.
+std::optional<claims::Formula> in_dimensions(const std::string& formula, const Evaluated& outcome);
 
 class Exploration {
  public:
@@ -74,10 +71,8 @@ class Exploration {
 
   const std::vector<Path>& paths() const { return paths_; }  ///< the first is the sample's
   const std::vector<PathCondition>& conditions() const { return conditions_; }
-  /// The limits of what a choice of the paths can claim: by their indices.
-  std::vector<Limit> limits(const std::vector<size_t>& paths) const;
-  /// All sizes at which the model was captured.
-  const std::vector<Sizes>& recorded_sizes() const { return recorded_; }
+  /// Whether the model takes this path at some sizes.
+  bool takes(const Path& path, const Sizes& sizes) const;
 
  private:
   struct Side {
@@ -97,7 +92,6 @@ class Exploration {
   Prefix side_prefix(const Side& side) const;
   bool is_covered(const Prefix& prefix) const;
   void find_sides(size_t path);
-  std::string why_not(size_t condition, bool outcome) const;
 
   Sizes sample_;
   Record record_;
@@ -105,7 +99,6 @@ class Exploration {
   Budget budget_;
   int runs_ = 0;
   double seconds_ = 0;
-  std::vector<Sizes> recorded_;
   std::vector<Path> paths_;
   std::vector<PathCondition> conditions_;
   std::map<std::string, size_t> ids_;     // of conditions, by their text

@@ -11,6 +11,7 @@
 #include "driver/explore.hpp"
 #include "driver/other_sizes.hpp"
 #include "merge/merge.hpp"
+#include "write/model.hpp"
 
 namespace lithify::driver {
 namespace {
@@ -61,7 +62,30 @@ class LiveExport {
     captures.push_back(require({kind, {}, false}));
     for (const std::string& what : captures[0].escaped_data)
       notes_.push_back(captured(Severity::Warning, "the trace follows only one outcome of " + what));
-    return convert(std::move(captures), kind, "asked for");
+    const std::optional<Followed> followed = captures[0].followed;
+    LiveConverted out = convert(std::move(captures), kind, "asked for");
+    if (followed) out.facts = one_path(*followed, *out.converted.evaluated);
+    return out;
+  }
+
+  /// What is known of one trace that was not explored: the conditions of its path are constraints.
+  static CaptureFacts one_path(const Followed& followed, const Evaluated& evaluated) {
+    CaptureFacts out;
+    out.kind = ClaimKind::AnySize;
+    std::string& path = out.paths.emplace_back();
+    for (size_t i = 0; i < followed.conditions.size(); ++i) {
+      const Condition& c = followed.conditions[i];
+      const std::optional<claims::Formula> formula = in_dimensions(c.formula, evaluated);
+      if (!formula || formula->names().empty() || evaluated.decided_conditions[i]) continue;
+      out.conditions.push_back({formula->str(), c.where});
+      path += c.outcome ? 'T' : 'F';
+    }
+    if (path.empty()) out.paths.clear();
+    out.unfollowed = evaluated.escaped_dimensions;
+    Sizes& sample = out.checked.emplace_back();
+    for (const auto& [name, symbol] : evaluated.dimensions)
+      sample.emplace_back(name, evaluated.sym->info(symbol).sample.value_or(1));
+    return out;
   }
 
   /// Traces of all paths that conditions on sizes lead to, merged; else a kind of capture that has the branches as
@@ -170,14 +194,65 @@ class LiveExport {
     return out;
   }
 
-  /// What is known of the paths, and why not more.
+  /// What is known of the paths.
   void report(const Exploration& exploration, const std::vector<size_t>& chosen, LiveConverted& out) {
     const std::vector<Path>& paths = exploration.paths();
     out.reason = chosen.size() > 1                ? fmt::format("traces of {} paths, merged", chosen.size())
                  : paths[0].recordings.size() > 1 ? fmt::format("traces of {} runs", paths[0].recordings.size())
                                                   : "a trace of one run shows all that it does";
-    for (size_t p : chosen)
+    CaptureFacts& facts = out.facts.emplace();
+    facts.kind = ClaimKind::AnySize;
+    for (const PathCondition& c : exploration.conditions()) facts.conditions.push_back({c.formula.str(), c.where});
+    for (size_t p : chosen) {
+      std::string& outcomes = facts.paths.emplace_back(facts.conditions.size(), '-');
+      for (const Answer& a : paths[p].answers) outcomes[a.condition] = a.outcome ? 'T' : 'F';
+      facts.unfollowed.merge(unfollowed(paths[p]));
       for (const Recording& r : paths[p].recordings) out.captures.push_back(r.capture);
+    }
+    if (facts.conditions.empty()) facts.paths.clear();
+    if (!facts.unfollowed.empty()) check(exploration, chosen, out);
+  }
+
+  /// Uses of sizes that were not followed, by dimension.
+  static std::map<std::string, std::vector<std::string>> unfollowed(const Path& path) {
+    const Evaluated& outcome = *path.recovered.outcome;
+    if (path.recordings[0].capture.followed) return outcome.escaped_dimensions;
+    std::map<std::string, std::vector<std::string>> out;
+    for (const auto& [name, symbol] : outcome.dimensions)
+      out[name] = {"sizes were not followed through the code of the model"};
+    return out;
+  }
+
+  /// Runs the exported model and the live one at sizes that were recorded and at others. Where they differ, nothing is
+  /// written; where they agree, that is claimed.
+  void check(const Exploration& exploration, const std::vector<size_t>& chosen, LiveConverted& out) {
+    constexpr size_t others = 2;
+    std::vector<Sizes> sizes;
+    for (size_t p : chosen)
+      for (const Recording& r : exploration.paths()[p].recordings) sizes.push_back(r.sizes);
+    const size_t recorded = sizes.size();
+    auto is_taken = [&](const Sizes& s) {
+      return std::ranges::any_of(chosen, [&](size_t p) { return exploration.takes(exploration.paths()[p], s); });
+    };
+    for (const Sizes& s : many_sizes(sizes.front()))
+      if (std::ranges::find(sizes, s) == sizes.end() && sizes.size() < recorded + others && is_taken(s))
+        sizes.push_back(s);
+    std::vector<std::byte> file;
+    write::write_model(out.converted.evaluated->model, [&](uint64_t size) {
+      file.resize(size);
+      return file.data();
+    });
+    const std::vector<Agreement> agreements = model_.check(Bytes(file.data(), file.size()), sizes);
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const Agreement& agreement = agreements.at(i);
+      if (agreement.kind == Agreement::Kind::Differs)
+        throw Error(
+            {Code::CheckFailed, Severity::Error,
+             fmt::format("the exported model differs from the live one at {}: {}", text_of(sizes[i]), agreement.what),
+             Place(), term("script"), ""});
+      const bool reproduced = agreement.kind == Agreement::Kind::NoRuntime && i < recorded;
+      if (agreement.kind == Agreement::Kind::Agrees || reproduced) out.facts->checked.push_back(sizes[i]);
+    }
   }
 
   /// Every size is a number in a trace: traces at three sizes of each dimension show what it is computed from.
@@ -194,9 +269,16 @@ class LiveExport {
     // A size of 1 shows the least about what is hard-coded.
     if (std::ranges::count(sample, 1, &Sizes::value_type::second) > 0)
       std::rotate(captures.begin(), captures.begin() + 1, captures.end());
-    return convert(
+    LiveConverted out = convert(
         std::move(captures), CaptureKind::Trace,
         fmt::format("traces of three runs, at the sample's sizes, at {} and at {}", text_of(second), text_of(third)));
+    // The code may have taken a size and decided something with it: what is known is what was run.
+    CaptureFacts& facts = out.facts.emplace();
+    facts.kind = ClaimKind::AnySize;
+    facts.checked = {sample, second, third};
+    for (const auto& [name, size] : sample)
+      facts.unfollowed[name] = {"sizes are plain numbers in the code of the model"};
+    return out;
   }
 
   /// What a run on one sample does not show, TorchScript has as it is, and torch.export proves or refuses.

@@ -102,9 +102,9 @@ void report_unrolled(const program::Program& program, const sym::Context& sym, c
 void report_limited(const program::Program& program, const sym::Context& sym, const Record& record, Findings& out) {
   auto is_suspected = [&](sym::Expr d) { return out.unverified[sym.info(d).name] > 0; };
   for (const Assumed& assumed : record.assumptions) {
-    const auto& [kind, size, limit] = assumed.assumption;
-    const std::optional<int64_t> sample = sym.sample(size), most = limit.constant();
-    if (kind != sym::Assumption::Kind::AtMost || !sample || !most || *most > 2 * *sample) continue;
+    const sym::Expr size = assumed.assumption.a;
+    const std::optional<int64_t> sample = sym.sample(size), most = assumed.assumption.b.constant();
+    if (assumed.assumption.kind != sym::Assumption::Kind::AtMost || !sample || !most || *most > 2 * *sample) continue;
     const std::vector<sym::Expr> within = sym::symbols(size);
     if (std::ranges::any_of(within, is_suspected) && !is_size_of_weight(*program.root, *most))
       out.diagnostics.push_back(

@@ -105,8 +105,10 @@ bool Recorder::has_size_of_one(const Literal& literal) const {
 }
 
 void Recorder::assumed(const sym::Assumption& a) {
-  if (known_assumptions_.insert({a.kind, a.a.node(), a.b.node()}))
-    assumptions_.push_back({a, within_ ? pos_ : program::Pos()});
+  const bool is_new = a.given.empty()
+                          ? known_assumptions_.insert({a.kind, a.a.node(), a.b.node()})
+                          : std::ranges::find(assumptions_.all(), a, &Assumed::assumption) == assumptions_.all().end();
+  if (is_new) assumptions_.push_back({a, within_ ? pos_ : program::Pos()});
 }
 
 void Recorder::broadcast_one(sym::Expr size) {
