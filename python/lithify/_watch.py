@@ -68,6 +68,7 @@ class Watch:
         formula = term.text(self._name)
         if formula not in self._conditions:
             self._conditions[formula] = Condition(formula, bool(term.value), _places.place()), term
+            self.tensor(term)  # here, where the paths part
         return bool(term.value)
 
     def escape(self, term: Term, what: str) -> Constant:

@@ -49,7 +49,10 @@ class ClaimMaker {
     claims_.paths = facts_.paths;
     add_constraints();
     add_specialized();
-    for (const Constraint& side : claims::recorded_sides(claims_)) show(side.formula, names_in(side.formula));
+    for (Constraint& side : claims::recorded_sides(claims_)) {
+      show(side.formula, names_in(side.formula));
+      claims_.constraints.push_back(std::move(side));
+    }
     return std::move(claims_);
   }
 

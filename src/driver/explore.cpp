@@ -196,6 +196,12 @@ void Exploration::find_sides(size_t path) {
   }
 }
 
+std::string Exploration::why_not(size_t condition, bool outcome) const {
+  for (const auto& [prefix, why] : failed_)
+    if (prefix.back() == std::pair(condition, outcome)) return why;
+  return "";
+}
+
 bool Exploration::takes(const Path& path, const Sizes& sizes) const {
   return std::ranges::all_of(
       path.answers, [&](const Answer& a) { return outcome_at(conditions_[a.condition].formula, sizes) == a.outcome; });

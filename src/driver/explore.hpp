@@ -71,6 +71,9 @@ class Exploration {
 
   const std::vector<Path>& paths() const { return paths_; }  ///< the first is the sample's
   const std::vector<PathCondition>& conditions() const { return conditions_; }
+  /// Why the side of a condition with this outcome was not captured; empty where it was, or no sizes that take it were
+  /// found.
+  std::string why_not(size_t condition, bool outcome) const;
   /// Whether the model takes this path at some sizes.
   bool takes(const Path& path, const Sizes& sizes) const;
 

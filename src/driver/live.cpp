@@ -150,19 +150,25 @@ class LiveExport {
     std::vector<size_t> all = {0};
     for (size_t i = 1; i < paths.size() && paths[0].recovered.formulas.empty(); ++i)
       if (paths[i].recovered.formulas.empty()) all.push_back(i);
+    std::string why;
     try {
       return merged(exploration, all);
-    } catch (const Error&) {
+    } catch (const Error& e) {
       if (all.size() == 1) throw;
+      why = e.first().message;
     }
     LiveConverted best = merged(exploration, {0});
     std::vector<size_t> chosen = {0};
     for (size_t i = 1; i < all.size() && all.size() > 2; ++i) try {
         chosen.push_back(all[i]);
         best = merged(exploration, chosen);
-      } catch (const Error&) {
+      } catch (const Error& e) {
+        why = e.first().message;
         chosen.pop_back();
       }
+    best.converted.evaluated->report(
+        captured(Severity::Note,
+                 fmt::format("{} of {} paths that were traced are in the file: {}", chosen.size(), paths.size(), why)));
     return best;
   }
 
@@ -209,6 +215,12 @@ class LiveExport {
       facts.unfollowed.merge(unfollowed(paths[p]));
       for (const Recording& r : paths[p].recordings) out.captures.push_back(r.capture);
     }
+    for (size_t c = 0; c < facts.conditions.size(); ++c)
+      for (bool side : {false, true})
+        if (std::string why = exploration.why_not(c, side); !why.empty())
+          out.converted.evaluated->report(
+              captured(Severity::Note, fmt::format("the side of '{}' at {} that is {} is not in the file: {}",
+                                                   facts.conditions[c].formula, facts.conditions[c].where, side, why)));
     if (facts.conditions.empty()) facts.paths.clear();
     if (!facts.unfollowed.empty()) check(exploration, chosen, out);
   }
