@@ -69,7 +69,7 @@ class Follower(TorchFunctionMode):
         args = _plain(args, found)
         kwargs = {name: _plain(value, found) for name, value in kwargs.items()}
         result = self._substituted(func, args, kwargs, found) if found else func(*args, **kwargs)
-        if type(result) is not torch.Tensor and _reveals(result) and func not in HARMLESS:
+        if type(result) is not torch.Tensor and self.watch.level.sizes and _reveals(result) and func not in HARMLESS:
             for tensor in _tensors(args):
                 self.leaves(tensor, getattr(func, "__name__", "function"))
         return result
@@ -99,7 +99,11 @@ class Follower(TorchFunctionMode):
         value = _torch.value_of(tensor) if self.watch.level.sizes else None
         if value is None or _torch.is_constant(value):
             return _torch.sizes_of(tensor)
-        return self._shapes.get(_torch.key_of(value)) or self._shape_of(value, _torch.sizes_of(tensor))
+        shape = self._shapes.get(_torch.key_of(value)) or self._shape_of(value, _torch.sizes_of(tensor))
+        if _places.compares_identity():
+            for size in shape:
+                size.taken("is")
+        return shape
 
     def _shape_of(self, value: _torch.Value, sizes: Sequence[int]) -> Shape:
         shape = Shape(Integer(self.watch, _formula.leaf(value, axis, size)) for axis, size in enumerate(sizes))
@@ -190,7 +194,7 @@ class Follower(TorchFunctionMode):
         """What the program returns after the outputs of the model: see _watch.Followed."""
         if not self.watch.level.sizes:
             return []
-        if self.origins.has_sizes_of_contents():
+        if self.watch.has_found() and self.origins.has_sizes_of_contents():
             for text in self.watch.take_data(self._is_data):
                 if text not in self.data:
                     self.data.append(text)

@@ -111,8 +111,11 @@ def apply(op: str, *operands: Operand) -> Operand:
     value = COMPUTE[op](*(value_of(o) for o in operands))
     if not any(isinstance(o, Term) for o in operands):
         return value  # type: ignore[no-any-return]
-    if type(value) is int and op in _NEUTRAL and value_is(operands[1], _NEUTRAL[op]):
-        return operands[0]
+    if type(value) is int and op in _NEUTRAL:
+        if value_is(operands[1], _NEUTRAL[op]):
+            return operands[0]
+        if op in ("+", "*") and value_is(operands[0], _NEUTRAL[op]):
+            return operands[1]
     return Term(op, operands, value)
 
 
@@ -354,8 +357,8 @@ def _emitted(term: Term, program: Program) -> Value:
         return program.emit("aten::Int", [rounded], int)
     if op == "**" and result is int:
         return _power(operands, program)
-    if op == "gcd":
-        return _divisor(operands, program)
+    if op in ("gcd", "log2"):
+        return _of_tensors(op, operands, result, program)
     kind = float if op == "/" or any(type(value_of(o)) is float for o in operands) else int
     if op in ("and", "or", "not"):
         kind = bool
@@ -389,6 +392,8 @@ def _power(operands: tuple[Operand, ...], program: Program) -> Value:
     return program.emit("aten::Int", [real], int)
 
 
-def _divisor(operands: tuple[Operand, ...], program: Program) -> Value:
-    tensors = [program.emit("prim::NumToTensor", [_as(o, int, program)], torch.Tensor) for o in operands]
-    return program.emit("aten::Int", [program.emit("aten::gcd", tensors, torch.Tensor)], int)
+def _of_tensors(op: str, operands: tuple[Operand, ...], result: type, program: Program) -> Value:
+    """A function that TorchScript has for tensors only."""
+    tensors = [program.emit("prim::NumToTensor", [_as(o, result, program)], torch.Tensor) for o in operands]
+    made = program.emit(f"aten::{op}", tensors, torch.Tensor)
+    return program.emit("aten::Int" if result is int else "aten::Float", [made], result)

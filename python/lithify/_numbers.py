@@ -313,7 +313,9 @@ class Integer(Arithmetic, torch.SymInt):
         return True
 
     def bit_length(self) -> Any:
-        return calculate("floor", calculate("log2", extremum("max", [abs(self) * 2, 1])))
+        bits = calculate("floor", calculate("log2", extremum("max", [abs(self) * 2, 1])))
+        bits.term.nonnegative = True
+        return bits
 
 
 class Real(Arithmetic, torch.SymFloat):

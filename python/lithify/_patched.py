@@ -97,10 +97,8 @@ def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, st
         for name, value in list(vars(module).items()):
             if id(value) in by_identity:
                 yield module, name, by_identity[id(value)]
-    for module in list(sys.modules.values()):
-        for name, asks in _ASKS.items():
-            if (getattr(module, "__dict__", None) or {}).get(name) is asks[0]:
-                yield module, name, asks[1]
+    for module, name in _that_ask():
+        yield module, name, _ASKS[name][1]
     for name, made in _OF_TENSORS.items():
         yield torch.Tensor, name, made
     yield _torch.texts, "_str", _text_of
@@ -254,6 +252,18 @@ _ASKS = {
     for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 }
 
+_found: tuple[int, list[tuple[types.ModuleType, str]]] = 0, []
+
+
+def _that_ask() -> list[tuple[types.ModuleType, str]]:
+    """The modules that have these functions by name."""
+    global _found
+    if _found[0] != len(sys.modules):
+        modules = [m for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)]
+        _found = len(sys.modules), [(m, n) for m in modules for n, asks in _ASKS.items() if vars(m).get(n) is asks[0]]
+    return _found[1]
+
+
 _deepcopy, _reduce = torch.Tensor.__deepcopy__, torch.Tensor.__reduce_ex__
 _dlpack, _str = torch.Tensor.__dlpack__, _torch.text_of
 
@@ -330,8 +340,8 @@ _LEGACY = {getattr(torch, f"{name}Tensor"): dtype for name, dtype in _DTYPES.ite
 
 @contextlib.contextmanager
 def _constructors() -> Iterator[None]:
-    kinds = (int, float, torch.Tensor, *_LEGACY)
-    _builtins.replace(kinds, (Integer, Real, Truth, Shape, list, torch.Tensor), _constructed)
+    kinds = (int, float, torch.Size, torch.Tensor, *_LEGACY)
+    _builtins.replace(kinds, (Integer, Real, Truth, Shape, list, tuple, torch.Tensor), _constructed)
     try:
         yield
     finally:
@@ -345,10 +355,12 @@ def _constructed(kind: type, *args: Any) -> Any:
         return NotImplemented
     if kind in (int, float):
         return _converted(capture, kind, *args)
-    if not any(is_number(a) or (type(a) in (Shape, list) and any(map(is_number, a))) for a in args):
+    if not any(is_number(a) or (type(a) in (Shape, list, tuple) and any(map(is_number, a))) for a in args):
         return NotImplemented
+    if kind is torch.Size:
+        return Shape(*args)
     dtype = _LEGACY.get(kind) or torch.get_default_dtype()
-    if len(args) == 1 and type(args[0]) is list:
+    if type(args[0]) in (list, tuple):
         return torch.tensor(args[0], dtype=dtype)
     return torch.empty(args[0] if type(args[0]) is Shape else args, dtype=dtype)
 

@@ -117,6 +117,9 @@ class Watch:
 
     # What is known at the end of the run.
 
+    def has_found(self) -> bool:
+        return bool(self._conditions or self._escapes)
+
     def take_data(self, is_data: Callable[[Term], bool]) -> list[str]:
         """Removes what is about sizes that depend on contents, and returns where it is."""
         kept = {f: c for f, c in self._conditions.items() if not _any_leaf(c[1], is_data)}
