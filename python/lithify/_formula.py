@@ -300,12 +300,17 @@ def _rounded(r: Ratio) -> Operand | None:
     return apply("-", nearest, apply("*", is_half, apply("%", nearest, 2)))
 
 
-_ON_INTEGERS: dict[str, Callable[[Ratio], Operand | None]] = {"floor": _floor, "ceil": _ceil, "int": _truncated, "round": _rounded}
+_ON_INTEGERS: dict[str, Callable[[Ratio], Operand | None]] = {
+    "floor": _floor,
+    "ceil": _ceil,
+    "int": _truncated,
+    "round": _rounded,
+}
 
 
 def _compared(op: str, a: Ratio | None, b: Ratio | None) -> Operand | None:
     """A comparison of real numbers as one of integers."""
-    if a is None or b is None or not (a.exact and b.exact or _is_whole(a) or _is_whole(b)):
+    if a is None or b is None or not ((a.exact and b.exact) or _is_whole(a) or _is_whole(b)):
         return None
     x, y = _positive(a), _positive(b)
     if x is None or y is None:

@@ -74,7 +74,9 @@ def _has_identity(code: types.CodeType) -> bool:
     operators = code.co_code[::2]
     if dis.opmap["IS_OP"] not in operators:
         return False
-    at = [i for i, op in enumerate(operators) if op == dis.opmap["IS_OP"] and i > 0 and operators[i - 1] == dis.opmap["LOAD_CONST"]]
+    at = [
+        i for i, op in enumerate(operators) if op == dis.opmap["IS_OP"] and i > 0 and operators[i - 1] == dis.opmap["LOAD_CONST"]
+    ]
     return any(type(code.co_consts[code.co_code[2 * i - 1]]) in (int, float) for i in at)
 
 

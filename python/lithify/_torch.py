@@ -70,7 +70,9 @@ def trace(module: torch.nn.Module, sample: Sequence[torch.Tensor], recorded: typ
     except TypeError as error:
         if "unexpected keyword argument '_" not in str(error):
             raise
-        raise CannotCapture(f"torch.jit.trace_module of torch {torch.__version__}: {error}; tested with torch {TESTED}") from error
+        raise CannotCapture(
+            f"torch.jit.trace_module of torch {torch.__version__}: {error}; tested with torch {TESTED}"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -100,6 +102,11 @@ def value_of(tensor: torch.Tensor) -> Value | None:
         return _value_of(tensor)
     except RuntimeError:  # a constant that requires a gradient
         return None
+
+
+def inputs() -> list[Value]:
+    """The tensors that the program takes."""
+    return [value for value in _state().graph().inputs() if value.type().isSubtypeOf(tensor_type())]
 
 
 def set_value(tensor: torch.Tensor, value: Value) -> None:
