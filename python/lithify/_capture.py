@@ -18,7 +18,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import CodeType, ModuleType, TracebackType
+from types import CodeType, ModuleType
 from typing import Any
 
 import torch
@@ -94,7 +94,7 @@ class _Recording:
     def run(self, follower: Follower) -> Capture:
         adapter, outputs = _adapter(self.root, self.call, self.arguments, follower.results)
         level = follower.watch.level
-        replaced = _patched.replaced(follower, level.constructors, self._modules()) if level.sizes else contextlib.nullcontext()
+        replaced = _patched.replaced(follower, level, self._modules()) if level.sizes else contextlib.nullcontext()
         with undisturbed(self.root, None), warnings.catch_warnings(), torch.no_grad(), replaced, self.functions.recorded():
             warnings.simplefilter("ignore")
             sample = tuple(t.clone() for t in self.arguments.tensors)  # the model may change them
@@ -102,7 +102,7 @@ class _Recording:
                 with follower:
                     recorded = _torch.trace(adapter, sample, _Recorded)
             finally:
-                follower.watch.close()
+                follower.close()
         if not outputs:
             raise CannotCapture("the model returns no tensor")
         weights, keep = live_weights(self.root) if self.root is not None else ({}, [])
@@ -148,19 +148,12 @@ def _only_raises(question: Question, follower: Follower, recording: _Recording) 
 
 def _raises_in(error: Exception, code: CodeType | None) -> bool:
     """Whether a raise or assert statement of the function is where the error comes from."""
-    frames = [(f, f.tb_lasti) for f in _traceback(error) if not f.tb_frame.f_code.co_filename.endswith(("_follow.py", "_answers.py"))]
-    if not frames:
-        return False
-    innermost, at = frames[-1]
-    instruction = innermost.tb_frame.f_code.co_code[at]
-    return innermost.tb_frame.f_code is code and dis.opname[instruction] == "RAISE_VARARGS"
-
-
-def _traceback(error: Exception) -> Iterator[TracebackType]:
     at = error.__traceback__
-    while at is not None:
-        yield at
+    while at is not None and at.tb_next is not None:
         at = at.tb_next
+    if at is None or at.tb_frame.f_code is not code:
+        return False
+    return dis.opname[at.tb_frame.f_code.co_code[at.tb_lasti]] == "RAISE_VARARGS"
 
 
 def export(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, axes: Sequence[dict[int, str]]) -> Capture:

@@ -69,7 +69,7 @@ class Follower(TorchFunctionMode):
         args = _plain(args, found)
         kwargs = {name: _plain(value, found) for name, value in kwargs.items()}
         result = self._substituted(func, args, kwargs, found) if found else func(*args, **kwargs)
-        if type(result) is not torch.Tensor and _reveals(result) and func not in HARMLESS:
+        if type(result) is not torch.Tensor and self.watch.level.sizes and _reveals(result) and func not in HARMLESS:
             for tensor in _tensors(args):
                 self.leaves(tensor, getattr(func, "__name__", "function"))
         return result
@@ -85,11 +85,11 @@ class Follower(TorchFunctionMode):
                 raise TypeError  # it would take the tensors for numbers
             result = func(*_filled(args, tensors), **_filled(kwargs, tensors))
         except TypeError:
-            numbers = {id(n): bool(n) if type(n) is Truth else n.taken("argument") for n in found}
+            numbers = {id(n): _given_up(n) for n in found}
             return func(*_filled(args, numbers), **_filled(kwargs, numbers))
         for n in found:
             if _torch.uses_of(tensors[id(n)]) == uses[id(n)]:
-                n.taken("argument")
+                _given_up(n)
         return result
 
     # ---- sizes ---------------------------------------------------------------------------------------------------------------
@@ -99,7 +99,8 @@ class Follower(TorchFunctionMode):
         value = _torch.value_of(tensor) if self.watch.level.sizes else None
         if value is None or _torch.is_constant(value):
             return _torch.sizes_of(tensor)
-        return self._shapes.get(_torch.key_of(value)) or self._shape_of(value, _torch.sizes_of(tensor))
+        shape = self._shapes.get(_torch.key_of(value)) or self._shape_of(value, _torch.sizes_of(tensor))
+        return Shape(size.taken("is") for size in shape) if _places.compares_identity() else shape
 
     def _shape_of(self, value: _torch.Value, sizes: Sequence[int]) -> Shape:
         shape = Shape(Integer(self.watch, _formula.leaf(value, axis, size)) for axis, size in enumerate(sizes))
@@ -118,7 +119,7 @@ class Follower(TorchFunctionMode):
         for tensor in tensors:
             for size in self.shape(tensor):
                 if is_number(size):
-                    size.taken(what)
+                    size.taken(what.strip("_"))
 
     def escape_origins(self, tensor: torch.Tensor, what: str) -> None:
         """Python may know what the tensor holds from here on: the sizes that it is computed from escape."""
@@ -126,8 +127,8 @@ class Follower(TorchFunctionMode):
         for key, axis in self.origins.of(value).sizes if value is not None else ():
             of = self.origins.values[key]
             shape = self._shapes.get(key) or self._shape_of(of, _torch.sizes_in(of))
-            for size in shape if axis is None else shape[axis : axis + 1 or None]:
-                size.taken(what)
+            for size in shape if axis is None else [shape[axis]]:
+                size.taken(what.strip("_"))
 
     def number(self, tensor: torch.Tensor) -> Any:
         """What a tensor holds that was computed from sizes, as a number that is followed. None for any other tensor."""
@@ -156,13 +157,24 @@ class Follower(TorchFunctionMode):
         inputs = self.origins.of(value).inputs if value is not None else ()
         if not inputs:
             return None
-        where = f"{what.strip('_')} of a %s{_places.user_line()}"
+        what = what.strip("_")
         if all(self._numbers[i] is not None for i in inputs):
-            raise UsedByPython(min(inputs), where % "number")
-        text = where % "tensor"
+            raise UsedByPython(min(inputs), f"{what} of a number{_places.user_line()}")
+        return self.report_data(f"{what} of a tensor")
+
+    def report_data(self, what: str) -> str:
+        """Contents go to Python here."""
+        text = what + _places.user_line()
         if text not in self.data:
             self.data.append(text)
         return text
+
+    def started_thread(self) -> None:
+        """What another thread does is not seen: it may use anything that it was given."""
+        self.report_data("use by another thread")
+        for value in _torch.inputs():
+            for size in self._shapes.get(_torch.key_of(value)) or self._shape_of(value, _torch.sizes_in(value)):
+                size.taken("thread")
 
     def ask(self, tensors: Sequence[torch.Tensor], outcome: bool, what: str) -> bool:
         """Python asks for an outcome that depends on what tensors hold."""
@@ -190,11 +202,16 @@ class Follower(TorchFunctionMode):
         """What the program returns after the outputs of the model: see _watch.Followed."""
         if not self.watch.level.sizes:
             return []
-        if self.origins.has_sizes_of_contents():
+        if self.watch.has_found() and self.origins.has_sizes_of_contents():
             for text in self.watch.take_data(self._is_data):
                 if text not in self.data:
                     self.data.append(text)
         return self.watch.results()
+
+    def close(self) -> None:
+        """Nothing is followed from here on."""
+        self._shapes.clear()
+        self.watch.close()
 
     def _is_data(self, leaf: _formula.Term) -> bool:
         assert leaf.source is not None
@@ -213,13 +230,14 @@ def _plain(value: Any, found: list[Any]) -> Any:
     if kind is torch.Tensor:
         return value
     if kind is Integer or kind is Real or kind is Truth:
+        if not value.watch.is_open:
+            return value.value
         found.append(value)
         return value
     if kind is tuple or kind is list:
         return kind(_plain(v, found) for v in value)
     if kind is Shape:
-        found += [v for v in value if is_number(v)]
-        return tuple(value)
+        return tuple(_plain(v, found) for v in value)
     if kind is slice:
         return slice(_plain(value.start, found), _plain(value.stop, found), _plain(value.step, found))
     return {k: _plain(v, found) for k, v in value.items()} if kind is dict else value
@@ -235,6 +253,11 @@ def _filled(value: Any, by_number: dict[int, Any]) -> Any:
     if kind is slice:
         return slice(*(_filled(v, by_number) for v in (value.start, value.stop, value.step)))
     return {k: _filled(v, by_number) for k, v in value.items()} if kind is dict else value
+
+
+def _given_up(number: Any) -> Any:
+    """The plain number, for a function that takes no other."""
+    return bool(number) if type(number) is Truth else number.taken("argument")
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

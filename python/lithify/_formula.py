@@ -111,8 +111,11 @@ def apply(op: str, *operands: Operand) -> Operand:
     value = COMPUTE[op](*(value_of(o) for o in operands))
     if not any(isinstance(o, Term) for o in operands):
         return value  # type: ignore[no-any-return]
-    if type(value) is int and op in _NEUTRAL and value_is(operands[1], _NEUTRAL[op]):
-        return operands[0]
+    if type(value) is int and op in _NEUTRAL:
+        if value_is(operands[1], _NEUTRAL[op]):
+            return operands[0]
+        if op in ("+", "*") and value_is(operands[0], _NEUTRAL[op]):
+            return operands[1]
     return Term(op, operands, value)
 
 
@@ -297,12 +300,17 @@ def _rounded(r: Ratio) -> Operand | None:
     return apply("-", nearest, apply("*", is_half, apply("%", nearest, 2)))
 
 
-_ON_INTEGERS: dict[str, Callable[[Ratio], Operand | None]] = {"floor": _floor, "ceil": _ceil, "int": _truncated, "round": _rounded}
+_ON_INTEGERS: dict[str, Callable[[Ratio], Operand | None]] = {
+    "floor": _floor,
+    "ceil": _ceil,
+    "int": _truncated,
+    "round": _rounded,
+}
 
 
 def _compared(op: str, a: Ratio | None, b: Ratio | None) -> Operand | None:
     """A comparison of real numbers as one of integers."""
-    if a is None or b is None or not (a.exact and b.exact or _is_whole(a) or _is_whole(b)):
+    if a is None or b is None or not ((a.exact and b.exact) or _is_whole(a) or _is_whole(b)):
         return None
     x, y = _positive(a), _positive(b)
     if x is None or y is None:
@@ -354,8 +362,8 @@ def _emitted(term: Term, program: Program) -> Value:
         return program.emit("aten::Int", [rounded], int)
     if op == "**" and result is int:
         return _power(operands, program)
-    if op == "gcd":
-        return _divisor(operands, program)
+    if op in ("gcd", "log2"):
+        return _of_tensors(op, operands, result, program)
     kind = float if op == "/" or any(type(value_of(o)) is float for o in operands) else int
     if op in ("and", "or", "not"):
         kind = bool
@@ -389,6 +397,8 @@ def _power(operands: tuple[Operand, ...], program: Program) -> Value:
     return program.emit("aten::Int", [real], int)
 
 
-def _divisor(operands: tuple[Operand, ...], program: Program) -> Value:
-    tensors = [program.emit("prim::NumToTensor", [_as(o, int, program)], torch.Tensor) for o in operands]
-    return program.emit("aten::Int", [program.emit("aten::gcd", tensors, torch.Tensor)], int)
+def _of_tensors(op: str, operands: tuple[Operand, ...], result: type, program: Program) -> Value:
+    """A function that TorchScript has for tensors only."""
+    tensors = [program.emit("prim::NumToTensor", [_as(o, result, program)], torch.Tensor) for o in operands]
+    made = program.emit(f"aten::{op}", tensors, torch.Tensor)
+    return program.emit("aten::Int" if result is int else "aten::Float", [made], result)

@@ -25,6 +25,9 @@ class Watch(Protocol):
 
     is_open: bool  # while the capture runs
 
+    def made(self, number: Any) -> None:
+        """There is a new number."""
+
     def condition(self, term: Term) -> bool:
         """Python asks for the outcome."""
 
@@ -47,12 +50,9 @@ class Watch(Protocol):
 class Number:
     """A formula, as Python sees it."""
 
-    watch: Watch
-    term: Term
-
     def __init__(self, watch: Watch, term: Term) -> None:
-        object.__setattr__(self, "watch", watch)
-        object.__setattr__(self, "term", term)
+        self.watch, self.term = watch, term
+        watch.made(self)
 
     @property
     def value(self) -> Any:
@@ -124,7 +124,8 @@ NUMBERS: tuple[type, ...] = ()  # the exact types; set below
 
 
 def is_number(value: Any) -> bool:
-    return type(value) in NUMBERS
+    """Whether it is a number of a capture that runs."""
+    return type(value) in NUMBERS and value.watch.is_open
 
 
 def number(watch: Watch, operand: Operand | complex) -> Any:
@@ -146,7 +147,7 @@ def calculate(op: str, *given: Any) -> Any:
     operands = [_operand(g) for g in given]
     if any(o is NotImplemented for o in operands):
         return NotImplemented
-    watch = next((g.watch for g in given if is_number(g) and g.watch.is_open), None)
+    watch = next((g.watch for g in given if is_number(g)), None)
     if watch is None:
         return COMPUTE[op](*map(value_of, operands))
     if op in _formula.COMPARISONS and (known := _formula.decided(op, *operands)) is not None:
@@ -160,7 +161,7 @@ def _operand(given: Any) -> Any:
         return given
     if kind in NUMBERS:
         if not given.watch.is_open:
-            return given.value
+            return int(given.value) if kind is Truth else given.value
         return apply("int", given.term) if kind is Truth else given.term
     if issubclass(kind, int):
         return int(given)
@@ -313,7 +314,9 @@ class Integer(Arithmetic, torch.SymInt):
         return True
 
     def bit_length(self) -> Any:
-        return calculate("floor", calculate("log2", extremum("max", [abs(self) * 2, 1])))
+        bits = calculate("floor", calculate("log2", extremum("max", [abs(self) * 2, 1])))
+        bits.term.nonnegative = True
+        return bits
 
 
 class Real(Arithmetic, torch.SymFloat):
@@ -544,7 +547,15 @@ def _power(base: Any, exponent: Any) -> Any:
 
 # ---- numpy -------------------------------------------------------------------------------------------------------------------
 
-_UFUNCS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/", "floor_divide": "//", "remainder": "%"}
+_UFUNCS = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "true_divide": "/",
+    "floor_divide": "//",
+    "remainder": "%",
+}
 _UFUNCS |= {"negative": "neg", "minimum": "min", "maximum": "max", "less": "<", "less_equal": "<=", "greater": ">"}
 _UFUNCS |= {"greater_equal": ">=", "equal": "==", "not_equal": "!=", "gcd": "gcd"}
 _UFUNCS |= {name: name for name in ("sqrt", "log", "log2", "log10", "exp", "sin", "cos")}

@@ -9,19 +9,21 @@ from __future__ import annotations
 import builtins
 import contextlib
 import copy
+import functools
+import gc
 import math
 import operator
 import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
 from typing import Any, Protocol
 
 import torch
 
 from lithify import _torch
 from lithify._numbers import Integer, Number, Real, Shape, Truth, as_float, as_int, calculate, extremum, is_number
+from lithify._watch import Level
 
 try:
     from lithify import _builtins
@@ -37,6 +39,8 @@ class Capture(Protocol):
     def length(self, tensor: torch.Tensor) -> Any: ...
     def leaves(self, tensor: torch.Tensor, what: str) -> None: ...
     def number(self, tensor: torch.Tensor) -> Any: ...
+    def started_thread(self) -> None: ...
+    def report_data(self, what: str) -> str: ...
 
 
 _LOCK = threading.RLock()
@@ -54,9 +58,9 @@ def _traces() -> Capture | None:
 
 
 @contextlib.contextmanager
-def replaced(capture: Capture, constructors: bool, modules: Iterable[types.ModuleType]) -> Iterator[None]:
-    """While it is entered, functions take symbolic numbers. `constructors`: int and float do; `modules` are those of the model,
-    which may have functions of the module math by name."""
+def replaced(capture: Capture, level: Level, modules: Iterable[types.ModuleType]) -> Iterator[None]:
+    """While it is entered, functions take symbolic numbers. `modules` are those of the model, which may have functions of the
+    module math by name."""
     global _current, _thread
     with _LOCK, contextlib.ExitStack() as stack:
         before = _current, _thread
@@ -64,8 +68,10 @@ def replaced(capture: Capture, constructors: bool, modules: Iterable[types.Modul
         try:
             for owner, name, made in _replacements(modules):
                 stack.enter_context(_attribute(owner, name, made))
-            if constructors and can_replace_constructors() and before[0] is None:
+            if level.constructors and can_replace_constructors() and before[0] is None:
                 stack.enter_context(_constructors())
+            if level.hashes:
+                stack.enter_context(_emptied_caches())
             yield
         finally:
             stack.close()
@@ -90,6 +96,7 @@ def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, st
     yield builtins, "min", _minimum
     yield builtins, "max", _maximum
     yield builtins, "len", _len
+    yield threading.Thread, "start", _start
     for name, (_, function) in _MATH.items():
         yield math, name, function
     by_identity = {id(before): function for before, function in _MATH.values()}
@@ -97,10 +104,8 @@ def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, st
         for name, value in list(vars(module).items()):
             if id(value) in by_identity:
                 yield module, name, by_identity[id(value)]
-    for module in list(sys.modules.values()):
-        for name, asks in _ASKS.items():
-            if (getattr(module, "__dict__", None) or {}).get(name) is asks[0]:
-                yield module, name, asks[1]
+    for module, name in _that_ask():
+        yield module, name, _ASKS[name][1]
     for name, made in _OF_TENSORS.items():
         yield torch.Tensor, name, made
     yield _torch.texts, "_str", _text_of
@@ -109,6 +114,19 @@ def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, st
         yield torch.UntypedStorage, name, _of_storage(name)
     if "numpy" in sys.modules:
         yield sys.modules["numpy"], "prod", _prod
+
+
+@contextlib.contextmanager
+def _emptied_caches() -> Iterator[None]:
+    """Empties caches of functions that were called with other arguments than before: they may hold symbolic numbers."""
+    caches = [o for o in gc.get_objects() if type(o) is functools._lru_cache_wrapper]
+    before = [cache.cache_info().misses for cache in caches]
+    try:
+        yield
+    finally:
+        for cache, misses in zip(caches, before, strict=True):
+            if cache.cache_info().misses != misses:
+                cache.cache_clear()
 
 
 # ---- functions of Python ---------------------------------------------------------------------------------------------------
@@ -137,6 +155,15 @@ def _len(of: Any, /) -> Any:
     if isinstance(of, torch.Tensor) and (capture := _traces()):
         return capture.length(of)
     return _length(of)
+
+
+_thread_start = threading.Thread.start
+
+
+def _start(self: threading.Thread) -> None:
+    if capture := _traces():
+        capture.started_thread()
+    _thread_start(self)
 
 
 def _of_reals(name: str) -> Callable[..., Any]:
@@ -168,13 +195,13 @@ def _fabs(x: Any, /) -> Any:
 def _gcd(*integers: Any) -> Any:
     if not _capture() or not any(map(is_number, integers)):
         return _MATH["gcd"][0](*integers)
-    return reduce(lambda a, b: calculate("gcd", a, b), integers[1:], integers[0])
+    return functools.reduce(lambda a, b: calculate("gcd", a, b), integers[1:], integers[0])
 
 
 def _lcm(*integers: Any) -> Any:
     if not _capture() or not any(map(is_number, integers)):
         return _MATH["lcm"][0](*integers)
-    return reduce(lambda a, b: abs(a * b) // _maximum(_gcd(a, b), 1), integers[1:], integers[0])
+    return functools.reduce(lambda a, b: abs(a * b) // _maximum(_gcd(a, b), 1), integers[1:], integers[0])
 
 
 def _isqrt(n: Any, /) -> Any:
@@ -184,7 +211,7 @@ def _isqrt(n: Any, /) -> Any:
 def _perm(n: Any, k: Any = None, /) -> Any:
     if type(n) is not Integer or type(k) is not int or not 0 <= k <= 8 or not _capture():
         return _MATH["perm"][0](n, k)
-    return reduce(operator.mul, (n - i for i in range(k)), 1)
+    return functools.reduce(operator.mul, (n - i for i in range(k)), 1)
 
 
 def _comb(n: Any, k: Any, /) -> Any:
@@ -254,6 +281,18 @@ _ASKS = {
     for name in ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 }
 
+_found: tuple[int, list[tuple[types.ModuleType, str]]] = 0, []
+
+
+def _that_ask() -> list[tuple[types.ModuleType, str]]:
+    """The modules that have these functions by name."""
+    global _found
+    if _found[0] != len(sys.modules):
+        modules = [m for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)]
+        _found = len(sys.modules), [(m, n) for m in modules for n, asks in _ASKS.items() if vars(m).get(n) is asks[0]]
+    return _found[1]
+
+
 _deepcopy, _reduce = torch.Tensor.__deepcopy__, torch.Tensor.__reduce_ex__
 _dlpack, _str = torch.Tensor.__dlpack__, _torch.text_of
 
@@ -309,7 +348,7 @@ def _of_storage(name: str) -> Callable[..., Any]:
 
     def function(self: Any, *args: Any) -> Any:
         if capture := _traces():
-            capture.leaves(torch.empty(0), f"storage.{name.strip('_')}")
+            capture.report_data(f"{name.strip('_')} of a storage")
         return before(self, *args)
 
     return function
@@ -323,15 +362,21 @@ def can_replace_constructors() -> bool:
     return _builtins is not None and sys.version_info[:2] in TESTED_PYTHONS and sys.implementation.name == "cpython"
 
 
-_DTYPES = {"Float": torch.float32, "Double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16, "Byte": torch.uint8}
+_DTYPES = {
+    "Float": torch.float32,
+    "Double": torch.float64,
+    "Half": torch.float16,
+    "BFloat16": torch.bfloat16,
+    "Byte": torch.uint8,
+}
 _DTYPES |= {"Char": torch.int8, "Short": torch.int16, "Int": torch.int32, "Long": torch.int64, "Bool": torch.bool}
 _LEGACY = {getattr(torch, f"{name}Tensor"): dtype for name, dtype in _DTYPES.items() if hasattr(torch, f"{name}Tensor")}
 
 
 @contextlib.contextmanager
 def _constructors() -> Iterator[None]:
-    kinds = (int, float, torch.Tensor, *_LEGACY)
-    _builtins.replace(kinds, (Integer, Real, Truth, Shape, list, torch.Tensor), _constructed)
+    kinds = (int, float, torch.Size, torch.Tensor, *_LEGACY)
+    _builtins.replace(kinds, (Integer, Real, Truth, Shape, list, tuple, torch.Tensor), _constructed)
     try:
         yield
     finally:
@@ -345,10 +390,12 @@ def _constructed(kind: type, *args: Any) -> Any:
         return NotImplemented
     if kind in (int, float):
         return _converted(capture, kind, *args)
-    if not any(is_number(a) or (type(a) in (Shape, list) and any(map(is_number, a))) for a in args):
+    if not any(is_number(a) or (type(a) in (Shape, list, tuple) and any(map(is_number, a))) for a in args):
         return NotImplemented
+    if kind is torch.Size:
+        return Shape(*args)
     dtype = _LEGACY.get(kind) or torch.get_default_dtype()
-    if len(args) == 1 and type(args[0]) is list:
+    if type(args[0]) in (list, tuple):
         return torch.tensor(args[0], dtype=dtype)
     return torch.empty(args[0] if type(args[0]) is Shape else args, dtype=dtype)
 
@@ -359,4 +406,3 @@ def _converted(capture: Capture, kind: type, value: Any = None, *more: Any) -> A
     if isinstance(value, torch.Tensor):
         value = capture.number(value) if _torch.is_tracing() else None
     return NotImplemented if not is_number(value) else as_int(value) if kind is int else as_float(value)
-

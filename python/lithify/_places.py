@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dis
 import functools
 import itertools
 import linecache
@@ -19,6 +20,8 @@ import torch
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _HERE = os.path.dirname(__file__) + os.sep
+_NUMPY = os.path.join(os.path.dirname(_TORCH[:-1]), "numpy") + os.sep
+_STANDARD = os.path.dirname(os.__file__) + os.sep
 _CALLER = _HERE + "_capture.py"  # its frames call the model
 _MESSENGERS = (logging.__file__, warnings.__file__)
 
@@ -36,11 +39,15 @@ def frames() -> Iterator[types.FrameType]:
 
 
 def is_of_user(code: types.CodeType) -> bool:
-    return not code.co_filename.startswith((_TORCH, _HERE))
+    """Not of torch, numpy or the library of Python."""
+    file = code.co_filename
+    if file.startswith(_STANDARD):
+        return "-packages" in file and not file.startswith((_TORCH, _NUMPY))
+    return not file.startswith((_TORCH, _HERE, _NUMPY, "<frozen"))
 
 
 def place() -> str:
-    """The line of the user's code that runs now, as "model.py:12"; of torch where no user's code is on the way."""
+    """The line of the user's code that runs now, as "model.py:12"; of a library where no user's code is on the way."""
     innermost = ""
     for frame in frames():
         at = f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -54,6 +61,23 @@ def user_line() -> str:
     """Where that is, as the end of a sentence."""
     at = place()
     return f" at {at}" if at else ""
+
+
+def compares_identity() -> bool:
+    """Whether the function that runs has `n is 7`: such a comparison is not seen, and is False for numbers that are followed."""
+    code = next((f.f_code for f in frames()), None)
+    return code is not None and _has_identity(code)
+
+
+@functools.lru_cache(maxsize=4096)
+def _has_identity(code: types.CodeType) -> bool:
+    operators = code.co_code[::2]
+    if dis.opmap["IS_OP"] not in operators:
+        return False
+    at = [
+        i for i, op in enumerate(operators) if op == dis.opmap["IS_OP"] and i > 0 and operators[i - 1] == dis.opmap["LOAD_CONST"]
+    ]
+    return any(type(code.co_consts[code.co_code[2 * i - 1]]) in (int, float) for i in at)
 
 
 def is_for_message() -> bool:

@@ -70,7 +70,9 @@ def trace(module: torch.nn.Module, sample: Sequence[torch.Tensor], recorded: typ
     except TypeError as error:
         if "unexpected keyword argument '_" not in str(error):
             raise
-        raise CannotCapture(f"torch.jit.trace_module of torch {torch.__version__}: {error}; tested with torch {TESTED}") from error
+        raise CannotCapture(
+            f"torch.jit.trace_module of torch {torch.__version__}: {error}; tested with torch {TESTED}"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -100,6 +102,11 @@ def value_of(tensor: torch.Tensor) -> Value | None:
         return _value_of(tensor)
     except RuntimeError:  # a constant that requires a gradient
         return None
+
+
+def inputs() -> list[Value]:
+    """The tensors that the program takes."""
+    return [value for value in _state().graph().inputs() if value.type().isSubtypeOf(tensor_type())]
 
 
 def set_value(tensor: torch.Tensor, value: Value) -> None:
@@ -152,12 +159,11 @@ class Program:
         for node in (constant, size):
             node.output().setType(_integer())
         if made.kind() == "prim::Param":
-            first = next(iter(self._graph.nodes()))
-            constant.insertBefore(first)
+            self._graph.prependNode(size)
         else:
-            constant.insertAfter(made)
+            size.insertAfter(made)
             size.copyMetadata(made)
-        size.insertAfter(constant)
+        constant.insertBefore(size)
         return size.output()
 
     def tensor(self, scalar: Value, number: bool | int | float) -> torch.Tensor:
@@ -240,7 +246,7 @@ class Origins:
         graph = _state().graph()
         if any(graph.findNode(kind) is not None for kind in _OF_CONTENTS):
             return True
-        if any(map(_has_mask, graph.findAllNodes("aten::index"))):
+        if any(_is_of_contents(n) for kind in ("aten::index", "aten::where") for n in graph.findAllNodes(kind)):
             return True
         numbers = (n for kind in ("aten::Int", "aten::ScalarImplicit") for n in graph.findAllNodes(kind))
         return any(kind_of(n.inputsAt(0)) != "prim::NumToTensor" for n in numbers)
@@ -256,7 +262,7 @@ class Origins:
             seen.add(key)
             node = at.node()
             kind = node.kind()
-            if kind in _OF_CONTENTS or (kind == "aten::index" and _has_mask(node)):
+            if _is_of_contents(node):
                 return True
             if kind in ("aten::Int", "aten::ScalarImplicit") and self.of(at).inputs:
                 return True
@@ -294,11 +300,15 @@ def _rank(value: Value) -> int | None:
     return value.type().dim()  # type: ignore[no-any-return]
 
 
-def _has_mask(node: Any) -> bool:
-    """Whether one of the indices is a mask."""
-    indices = node.inputsAt(1).node()
-    kinds = [v.type().scalarType() for v in indices.inputs() if v.isCompleteTensor()]
-    return any(kind in ("Bool", "Byte") for kind in kinds)
+def _is_of_contents(node: Any) -> bool:
+    """Whether the results are as large as the contents of the operands require."""
+    kind = node.kind()
+    if kind == "aten::where":
+        return node.inputsSize() == 1
+    if kind == "aten::index":
+        indices = [v.type().scalarType() for v in node.inputsAt(1).node().inputs() if v.isCompleteTensor()]
+        return "Bool" in indices or "Byte" in indices
+    return kind in _OF_CONTENTS
 
 
 def sizes_in(value: Value) -> list[int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -63,6 +66,10 @@ class Watch:
         self._tensors: dict[int, tuple[torch.Tensor, Term]] = {}
         self._program: _torch.Program | None = None
         self._thread = threading.get_ident()
+        self._made: list[weakref.ref[Any]] = []
+
+    def made(self, number: Any) -> None:
+        self._made.append(weakref.ref(number))
 
     def condition(self, term: Term) -> bool:
         formula = term.text(self._name)
@@ -118,6 +125,9 @@ class Watch:
 
     # What is known at the end of the run.
 
+    def has_found(self) -> bool:
+        return bool(self._conditions or self._escapes)
+
     def take_data(self, is_data: Callable[[Term], bool]) -> list[str]:
         """Removes what is about sizes that depend on contents, and returns where it is."""
         kept = {f: c for f, c in self._conditions.items() if not _any_leaf(c[1], is_data)}
@@ -138,10 +148,25 @@ class Watch:
         return Followed([condition for condition, _ in self._conditions.values()], escapes, len(self._names))
 
     def close(self) -> None:
-        """From here on, the numbers are plain."""
+        """From here on, the numbers are plain, and where the model has kept some, it gets plain ones."""
         self.is_open = False
         self._tensors.clear()
         self._program = None
+        kept = [number for ref in self._made if (number := ref()) is not None]
+        self._made.clear()
+        if kept:
+            _replace(kept)
+
+
+def _replace(numbers: list[Any]) -> None:
+    """Puts plain numbers in the place of others, in lists, dicts and attributes."""
+    plain = {id(number): number.value for number in numbers}
+    for holder in gc.get_referrers(*numbers):
+        if type(holder) is dict:
+            items = [(key, plain[id(value)]) for key, value in holder.items() if id(value) in plain]
+            holder.update(items)
+        elif type(holder) is list and holder is not numbers:
+            holder[:] = [plain.get(id(item), item) for item in holder]
 
 
 def _any_leaf(term: Term, holds: Callable[[Term], bool]) -> bool:

@@ -63,6 +63,13 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
+/// Files of the Python package of Lithify: what they call is called for the user.
+bool in_lithify_package(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash != std::string_view::npos && path.substr(0, slash).ends_with("/lithify") &&
+         path.substr(slash + 1).starts_with('_');
+}
+
 /// The frame to show: the innermost of the user's code, else the innermost. Empty unless `text` is a call stack.
 std::optional<Frame> frame_of_trace(std::string_view text) {
   std::optional<Frame> innermost;
@@ -71,6 +78,7 @@ std::optional<Frame> frame_of_trace(std::string_view text) {
     if (!frame) return std::nullopt;
     if (frame->function == "__torch_function__") continue;     // it only passes on what the user calls
     if (frame->file.ends_with("/lithify/_capture.py")) break;  // what called the model is not of it
+    if (in_lithify_package(frame->file)) continue;
     if (!in_torch_package(frame->file)) return frame;
     if (!innermost) innermost = frame;
   }
