@@ -60,12 +60,14 @@ std::optional<std::vector<sym::Expr>> sizes_in(const std::string& formula, const
   return sizes;
 }
 
-/// Finds the sizes that escape: where, and what they are. One that is not known may be of any dimension.
+/// Finds the sizes that escape: where, and what they are. One that is not known may be of any dimension. What is a
+/// number on the path that is given shows nothing of other sizes.
 void find_escaped(const Followed& followed, Evaluated& out) {
+  auto is_fixed = [&](sym::Expr size) { return out.sym->known(size).is_constant(); };
   out.escaped_sizes.emplace();
   for (const Escape& e : followed.escapes) {
     const std::optional<std::vector<sym::Expr>> sizes = sizes_in(e.formula, out);
-    if (sizes && std::ranges::all_of(*sizes, &sym::Expr::is_constant)) continue;
+    if (sizes && std::ranges::all_of(*sizes, is_fixed)) continue;
     out.escaped.push_back(fmt::format("{} of a size at {}", e.what, e.where));
     for (const auto& [name, symbol] : out.dimensions)
       if (!sizes ||
@@ -85,6 +87,17 @@ bool uses(const onnx::Graph& graph, const std::set<std::string>& inputs) {
       return in && in->kind == onnx::Value::Kind::Input && inputs.contains(in->name);
     });
   });
+}
+
+Diagnostic is_frozen(const eval::Change& change) {
+  return {Code::UnsupportedState,
+          Severity::Warning,
+          fmt::format("the results depend on '{}', which every run of the model changes; the exported model starts "
+                      "every run with its value now",
+                      change.name),
+          change.place,
+          "",
+          change.name};
 }
 
 Diagnostic keeps_state(const eval::Change& change) {
@@ -220,7 +233,7 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
 
 std::shared_ptr<Evaluated> PreparedModel::evaluate(const Variant& variant) const {
   std::shared_ptr<Evaluated> out = evaluate_with(variant, {});
-  if (out->failed() || out->changes.empty() || options_.state == ExportOptions::State::Frozen) return out;
+  if (out->failed() || out->changes.empty()) return out;
   // What a run changes shows fully once it begins with any state: a flag that only the second run sets is state, too.
   StateInputs state;
   std::map<std::string, eval::Change> changes;
@@ -239,7 +252,9 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate(const Variant& variant) const
   state.outputs = options_.state == ExportOptions::State::InOut;
   if (kept && state.outputs) out = evaluate_with(variant, state);
   for (auto& [name, change] : changes)
-    if (!change.after || (kept && !state.outputs)) out->diagnostics.push_back(keeps_state(change));
+    if (options_.state == ExportOptions::State::Frozen ? kept : !change.after || (kept && !state.outputs))
+      out->diagnostics.push_back(options_.state == ExportOptions::State::Frozen ? is_frozen(change)
+                                                                                : keeps_state(change));
   return out;
 }
 

@@ -137,8 +137,11 @@ class LiveExport {
       sym::Facts facts;
       for (const sym::Facts& of : out.outcome->condition_facts) facts.insert(facts.end(), of.begin(), of.end());
       if (facts.empty()) throw Error(out.outcome->diagnostics);
+      // Of the conditions, what holds without them counts.
+      const std::vector<std::optional<bool>> decided = out.outcome->decided_conditions;
       model.give(std::move(facts));
       out = recover(model, traces);
+      out.outcome->decided_conditions = decided;
     }
     if (out.outcome->failed()) throw Error(out.outcome->diagnostics);
     return out;

@@ -74,6 +74,10 @@ void Evaluator::report(Diagnostic d) {
   if (std::ranges::find(diagnostics_.all(), d) == diagnostics_.all().end()) diagnostics_.push_back(std::move(d));
 }
 
+void Evaluator::warn(std::string message) {
+  report({Code::UnsupportedArgument, Severity::Warning, std::move(message), program_.locate(pos_), "", ""});
+}
+
 void Evaluator::step() {
   if (++steps_ > max_steps) throw Error(Code::LimitExceeded, "the program runs too many statements at export");
 }

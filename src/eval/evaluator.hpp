@@ -88,6 +88,9 @@ class Evaluator {
   Value apply(std::string_view name, std::vector<Value> positional,
               std::vector<std::pair<std::string, Value>> keywords = {});
 
+  /// Reports what a user should know of the operator that is being called.
+  void warn(std::string message);
+
   /// Decides which old meaning an operator has.
   int64_t file_version() const { return program_.file_version; }
   /// Into how many names the result of the operator that is being called is unpacked; 0 where that is not known.

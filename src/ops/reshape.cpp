@@ -64,11 +64,13 @@ Value unflatten(Call& c) {
   return reshaped(c, to);
 }
 
-// A dynamic dimension that stays when it is squeezed, since the sample has more than one element of it. It is reported
-// as a constraint: at a size of 1 the result would have another rank.
-bool assumed_to_stay(Call& c, Dim size) {
-  if (size.lower().value_or(0) >= 2) return true;
-  if (c.sym.sample(size).value_or(1) < 2) return false;
+// Whether a dimension stays when it is squeezed. That of more than one element in the sample does, which is reported as
+// a constraint: at a size of 1 the result would have another rank. Nothing where that is not known.
+std::optional<bool> stays(Call& c, Dim size) {
+  const Dim one = c.sym.constant(1);
+  if (const std::optional<bool> is_one = c.sym.equal(size, one)) return !*is_one;
+  if (c.sym.less(one, size) == true) return true;
+  if (c.sym.sample(size).value_or(1) < 2) return std::nullopt;
   c.sym.assume({sym::Assumption::Kind::AtMost, c.sym.constant(2), size});
   return true;
 }
@@ -79,13 +81,14 @@ Value squeezed(Call& c, const std::vector<int64_t>& dims) {
   Shape to;
   for (int64_t i = 0; i < static_cast<int64_t>(from.size()); ++i) {
     Dim size = at(from, i);
-    bool asked = std::find(dims.begin(), dims.end(), i) != dims.end();
-    if (asked && !size.is_constant() && !assumed_to_stay(c, size))
+    const bool asked = std::find(dims.begin(), dims.end(), i) != dims.end();
+    const std::optional<bool> stay = asked ? stays(c, size) : true;
+    if (!stay)
       c.unsupported(
           fmt::format("dimension {} has the dynamic size {}: the result would have fewer dimensions only when "
                       "it is 1",
                       i, size.str()));
-    if (!asked || !size.is(1)) to.push_back(size);
+    if (*stay) to.push_back(size);
   }
   return reshaped(c, to);
 }
@@ -94,11 +97,15 @@ Value squeeze_all(Call& c) {
   const Shape from = c.tensor("self")->shape;
   Shape to;
   for (Dim size : from) {
-    if (size.is(1)) continue;
-    if (!size.is_constant() && !assumed_to_stay(c, size) && c.sym.sample(size) == 1)
+    const std::optional<bool> stay = stays(c, size);
+    if (!stay && c.sym.sample(size))
       c.unsupported(
           fmt::format("the dynamic size {} is 1 in the sample: specify which dimensions to squeeze", size.str()));
-    to.push_back(size);
+    if (!stay)
+      c.evaluator.warn(
+          "squeeze() of a size that depends on data: it is kept, and the model drops it where it is 1; specify which "
+          "dimensions to squeeze");
+    if (stay.value_or(true)) to.push_back(size);
   }
   return reshaped(c, to);
 }

@@ -264,6 +264,8 @@ std::optional<bool> Context::less(Expr a, Expr b) {
   return reversed ? std::optional(!*reversed) : std::nullopt;
 }
 
+Expr Context::known(Expr e) const { return knowledge ? knowledge->known(e) : e; }
+
 void Context::assume(Assumption a) const {
   if (!observer) return;
   if (knowledge) a.given = knowledge->stated();

@@ -146,6 +146,8 @@ class Context {
   /// facts, as far as there are any: expressions of one evaluation of a program can be compared with those of the next.
   void restart();
 
+  /// The expression by what is known of its symbols: see Knowledge::known.
+  Expr known(Expr e) const;
   /// Reports what has to be assumed, where the facts hold that are given.
   void assume(Assumption a) const;
   Observer* observer = nullptr;          ///< may be nullptr
