@@ -66,6 +66,12 @@ class LITHIFY_API CannotCapture : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Thrown by a front end: the model itself fails, however it is captured.
+class LITHIFY_API CannotRun : public CannotCapture {
+ public:
+  using CannotCapture::CannotCapture;
+};
+
 /// A model in memory.
 class LITHIFY_API FrontEnd {
  public:

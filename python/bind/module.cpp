@@ -229,18 +229,21 @@ void define_capture(nb::module_& m) {
           "dynamic_axes"_a, "escaped_sizes"_a.none(), "escaped_data"_a, "plugins"_a);
 }
 
-/// A live model of Python: an object with `sample_sizes()`, `other_kinds()` and `capture(kind, sizes, vary_contents)`.
+/// A live model of Python: an object with `sample_sizes()` and `capture(kind, sizes, vary_contents)`.
 class PythonModel final : public FrontEnd {
  public:
-  PythonModel(nb::object model, nb::object cannot_capture)
-      : model_(std::move(model)), cannot_capture_(std::move(cannot_capture)) {}
+  PythonModel(nb::object model, const nb::module_& errors)
+      : model_(std::move(model)),
+        cannot_capture_(errors.attr("CannotCapture")),
+        cannot_run_(errors.attr("CannotRun")) {}
 
   Sizes sample_sizes() override {
     const nb::gil_scoped_acquire held;
     return nb::cast<Sizes>(model_.attr("sample_sizes")());
   }
   bool follows_sizes() const override { return true; }
-  std::vector<CaptureKind> other_kinds() const override { return {CaptureKind::Script, CaptureKind::Export}; }
+  /// torch.jit.script of a large model takes the longest.
+  std::vector<CaptureKind> other_kinds() const override { return {CaptureKind::Export, CaptureKind::Script}; }
 
   Capture capture(const CaptureRequest& request) override {
     constexpr const char* kinds[] = {"trace", "script", "export"};
@@ -249,6 +252,7 @@ class PythonModel final : public FrontEnd {
       return to_capture(
           model_.attr("capture")(kinds[static_cast<int>(request.kind)], request.sizes, request.vary_contents));
     } catch (nb::python_error& e) {
+      if (e.matches(cannot_run_)) throw CannotRun(nb::str(e.value()).c_str());
       if (!e.matches(cannot_capture_)) throw;
       throw CannotCapture(nb::str(e.value()).c_str());
     }
@@ -273,7 +277,7 @@ class PythonModel final : public FrontEnd {
     return out;
   }
 
-  nb::object model_, cannot_capture_;
+  nb::object model_, cannot_capture_, cannot_run_;
 };
 
 CaptureStrategy strategy_of(const std::string& name) {
@@ -286,7 +290,7 @@ CaptureStrategy strategy_of(const std::string& name) {
 
 Exported export_live_model(const nb::object& model, const std::string& strategy, const std::optional<std::string>& out,
                            const Options& options) {
-  PythonModel live(model, nb::module_::import_("lithify._errors").attr("CannotCapture"));
+  PythonModel live(model, nb::module_::import_("lithify._errors"));
   const ExportOptions given = options.core();
   const CaptureStrategy how = strategy_of(strategy);
   return exported(

@@ -14,6 +14,7 @@ from lithify._capture import Capture
 from lithify._custom import Translations
 from lithify._errors import CannotCapture, ExportError
 from lithify._functions import Functions
+from lithify._restore import undisturbed
 from lithify._signature import Arguments, bind, split_kwargs
 
 How = Literal["auto", "trace", "script", "export"]
@@ -93,9 +94,9 @@ class Call:
 
     def _capture(self, kind: How, sizes: Mapping[str, int]) -> Capture:
         if self.exported:
-            return _capture.exported(self.model)
+            return self._captured(lambda: _capture.exported(self.model), "torch.export cannot save the program")
         if self.scripted:
-            return self._captured(lambda: _capture.script(self.model))
+            return self._captured(lambda: _capture.script(self.model), "TorchScript cannot save the model")
         if kind == "script":
             return self._script()
         if kind == "export":
@@ -106,15 +107,37 @@ class Call:
         try:
             tensors = _samples.resized(self.arguments.tensors, self._axes_of_inputs(), sizes)
             return self._trace(dataclasses.replace(self.arguments, tensors=tensors))
-        except (Exception, _capture.UsedByPython) as error:  # whatever the model raises at sizes that it cannot have
-            raise CannotCapture(str(error)) from None
+        except _capture.UsedByPython as used:
+            raise CannotCapture(used.where) from None
 
-    def _captured(self, capture: Callable[[], Capture]) -> Capture:
-        with _capture.undisturbed(self.root, self.training):
-            return capture()
+    def _captured(self, capture: Callable[[], Capture], what: str, arguments: Arguments | None = None) -> Capture:
+        """Whatever torch or the model raises is a reason why this capture does not do; `what` introduces it. Of a model that does
+        not even run on the arguments, that is the reason."""
+        try:
+            with undisturbed(self.root, self.training):
+                return capture()
+        except ExportError:
+            raise
+        except Exception as error:
+            if arguments is not None:
+                self._check_runs(arguments)
+            raise CannotCapture(f"{what}: {_capture.first_line(error)}") from error
+
+    def _check_runs(self, arguments: Arguments) -> None:
+        """Raises CannotRun where the model fails on the arguments."""
+        with undisturbed(self.root, self.training), warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            try:
+                _capture.run(self.model, arguments, [t.clone() for t in arguments.tensors])
+            except Exception as error:
+                raise _capture.explained(error, self.root, arguments) from error
 
     def _trace(self, arguments: Arguments) -> Capture:
-        return self._captured(lambda: _capture.trace(self.root, self.model, arguments, self.functions))
+        return self._captured(
+            lambda: _capture.trace(self.root, self.model, arguments, self.functions),
+            "the tracer cannot record the model",
+            arguments,
+        )
 
     def _trace_sample(self) -> Capture:
         while True:
@@ -132,20 +155,17 @@ class Call:
     def _export(self) -> Capture:
         for index in reversed([i for i, number in enumerate(self.arguments.numbers) if number is not None]):
             self._keep_number(index, "torch.export takes numbers as they are")
-        return self._captured(lambda: _capture.export(self.root, self.model, self.arguments, self._axes_of_inputs()))
+        return self._captured(
+            lambda: _capture.export(self.root, self.model, self.arguments, self._axes_of_inputs()),
+            "torch.export cannot capture the model",
+            self.arguments,
+        )
 
     def _script(self) -> Capture:
         self.arguments, self.input_names, self.constants = self._whole[0], list(self._whole[1]), {}
-
-        def scripted() -> Capture:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                try:
-                    return _capture.script(torch.jit.script(self.model))
-                except Exception as error:
-                    raise CannotCapture(f"torch.jit.script cannot capture the model: {_capture.first_line(error)}") from error
-
-        return self._captured(scripted)
+        return self._captured(
+            lambda: _capture.scripted(self.model, self.arguments), "torch.jit.script cannot capture the model", self.arguments
+        )
 
     def _axes_of_inputs(self) -> list[dict[int, str]]:
         names = zip(self.input_names, self.arguments.names, strict=True)

@@ -129,7 +129,7 @@ class _Comparison:
     def _live(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         import torch
 
-        from lithify._capture import undisturbed
+        from lithify._restore import undisturbed
         from lithify._structure import Leaves, flatten, tensor_of
 
         leaves: Leaves = []

@@ -75,7 +75,9 @@ class LiveExport {
 
   /// A trace, where one shows all; two at different sizes, where they agree; else a kind that has the branches as well.
   LiveConverted followed() {
-    const Capture traced = require({});
+    const std::optional<Capture> recorded = attempt({}, /*must_run=*/true);
+    if (!recorded) return other_kind(refused_);
+    const Capture& traced = *recorded;
     if (!traced.escaped_data.empty())
       return other_kind("a trace follows only one outcome of " + traced.escaped_data[0]);
     const Sizes sample = model_.sample_sizes();
@@ -87,9 +89,8 @@ class LiveExport {
     }
     try {
       for (const Sizes& sizes : aligned_sizes(sample))
-        if (std::optional<Capture> other = attempt({CaptureKind::Trace, sizes, false}))
-          return convert({traced, *std::move(other)}, CaptureKind::Trace,
-                         fmt::format("traces of two runs, at the sample's sizes and at {}", text_of(sizes)));
+        if (std::optional<LiveConverted> made = with_second(traced, sizes)) return *std::move(made);
+      if (!failures_.empty()) throw Error(failures_);
       notes_.push_back(
           captured(Severity::Note,
                    "the model does not run at any other size that was tried: the sample alone shows what it does"));
@@ -99,6 +100,21 @@ class LiveExport {
       failures_ = error.diagnostics();
     }
     return other_kind("traces at several sizes do not determine what it does at others");
+  }
+
+  /// From two traces. Nothing where the model does not run at the sizes, or their relations leave a choice: others may
+  /// decide it.
+  std::optional<LiveConverted> with_second(const Capture& traced, const Sizes& sizes) {
+    std::optional<Capture> other = attempt({CaptureKind::Trace, sizes, false});
+    if (!other) return std::nullopt;
+    try {
+      return convert({traced, *std::move(other)}, CaptureKind::Trace,
+                     fmt::format("traces of two runs, at the sample's sizes and at {}", text_of(sizes)));
+    } catch (const Error& error) {
+      if (!has_only_errors(error.diagnostics(), {Code::AmbiguousSize})) throw;
+      failures_ = error.diagnostics();
+      return std::nullopt;
+    }
   }
 
   /// Every size is a number in a trace: traces at three sizes of each dimension show what it is computed from.
@@ -163,11 +179,12 @@ class LiveExport {
     }
   }
 
-  /// Nothing, where the model does not run.
-  std::optional<Capture> attempt(const CaptureRequest& request) {
+  /// Nothing, where the model cannot be captured so. Throws where it does not run, and must.
+  std::optional<Capture> attempt(const CaptureRequest& request, bool must_run = false) {
     try {
       return capture(request);
     } catch (const CannotCapture& e) {
+      if (must_run && dynamic_cast<const CannotRun*>(&e)) throw Error(Code::CannotCapture, e.what());
       refused_ = e.what();
       return std::nullopt;
     }

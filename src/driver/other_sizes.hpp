@@ -9,7 +9,8 @@ namespace lithify::driver {
 
 /// Sizes at which a model may run that runs at the sample's, the likeliest first. They differ from the sample's, and
 /// from each other, by different amounts, so that a number of the program shows which size it is. What powers of two
-/// divide a size divides its step, as windows and strides want it.
+/// divide a size divides its step, as windows and strides want it. Sizes that are equal in the sample, or the sum of
+/// two others, stay so at first: the model may need it, or do something else where it does not hold.
 std::vector<Sizes> aligned_sizes(const Sizes& sample);
 
 /// Other sizes of one dimension, the `index`-th, the best first: for programs in which every size is a number, which
