@@ -92,6 +92,10 @@ class LITHIFY_API FrontEnd {
 /// different amounts.
 LITHIFY_API std::vector<Sizes> other_sizes(const Sizes& sample);
 
+/// The size, at the given sizes, of a dimension whose name is a formula of others: "past+sequence". Such a dimension is
+/// not among those of FrontEnd::sample_sizes. Nothing for a name that is not a formula of the dimensions in `sizes`.
+LITHIFY_API std::optional<int64_t> tied_size(const std::string& name, const Sizes& sizes);
+
 /// Exports a live model to the file `out`. Throws ExportError, and then leaves no file behind.
 LITHIFY_API ExportResult export_live(FrontEnd& model, CaptureStrategy strategy, const std::string& out,
                                      const ExportOptions& options = {});

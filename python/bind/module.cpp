@@ -407,6 +407,7 @@ NB_MODULE(_core, m) {
   m.def("export_model", export_model, "model"_a, "weights"_a, "out"_a.none(), "options"_a);
   m.def("export_live", export_live_model, "model"_a, "strategy"_a, "out"_a.none(), "options"_a);
   m.def("other_sizes", other_sizes, "sample"_a);
+  m.def("tied_size", tied_size, "name"_a, "sizes"_a);
   m.def("check_model", check_model, "model"_a, "weights"_a, "options"_a);
   m.def("inspect_model", inspect_model, "model"_a);
   m.def("supported_operators", supported_operators);

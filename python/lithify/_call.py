@@ -11,6 +11,7 @@ import torch
 
 from lithify import _capture, _core, _dims, _samples
 from lithify._capture import Capture
+from lithify._check import Checker
 from lithify._custom import Translations
 from lithify._errors import CannotCapture, ExportError
 from lithify._functions import Functions
@@ -49,13 +50,14 @@ class Call:
             raise ExportError(f"a {type(model).__name__} is not a model: pass an nn.Module, a ScriptModule or a function")
         self.training = self._mode(training)
         self._output_names = list(output_names or [])
+        self._given = split_kwargs(args, kwargs)
         if self.exported:  # it has its own sample
             self.arguments: Arguments = bind(lambda: None, (), {})
             self.input_names = list(input_names or [])
             self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
             return
         forward = model.forward if isinstance(model, torch.nn.Module) else model
-        self.arguments = bind(forward, *split_kwargs(args, kwargs))
+        self.arguments = bind(forward, *self._given)
         self.input_names = _renamed(list(input_names or []), self.arguments.names, "input")
         self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
         self._whole = self.arguments, list(self.input_names)
@@ -91,6 +93,14 @@ class Call:
             escaped_data=captured.data,
             plugins=self.translations.plugins,
         )
+
+    def checker(self, file: str | bytes) -> Checker:
+        """What compares the exported file with the model, on the sample and at other sizes."""
+        if not self.exported:
+            return Checker(self.model, self.arguments, self._axes_of_inputs(), file, training=self.training)
+        model = self.model.module()
+        arguments = bind(model.forward, *self._given if self._given[0] or self._given[1] else self.model.example_inputs)
+        return Checker(model, arguments, [{} for _ in arguments.tensors], file)
 
     def _capture(self, kind: How, sizes: Mapping[str, int]) -> Capture:
         if self.exported:

@@ -23,3 +23,7 @@ class CannotCapture(ExportError):
 
 class CannotRun(CannotCapture):
     """The model itself fails on the arguments, whatever captures it."""
+
+
+class CannotCheck(ExportError):
+    """An exported model cannot be compared with the live one: the runtime lacks something that it needs."""

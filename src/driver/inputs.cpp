@@ -8,6 +8,7 @@
 
 #include "base/options.hpp"
 #include "driver/input_sizes.hpp"
+#include "driver/tied_sizes.hpp"
 
 namespace lithify::driver {
 namespace {
@@ -232,6 +233,7 @@ std::vector<TensorInput> find_inputs(const program::Program& program, const Expo
   std::vector<TensorInput> found = InputFinder(program, options).run();
   std::vector<Diagnostic> renamed = name_open_sizes(found);
   if (warnings) *warnings = std::move(renamed);
+  tie_sizes(found);
   return found;
 }
 
