@@ -231,9 +231,9 @@ class InputFinder {
 std::vector<TensorInput> find_inputs(const program::Program& program, const ExportOptions& options,
                                      std::vector<Diagnostic>* warnings) {
   std::vector<TensorInput> found = InputFinder(program, options).run();
-  std::vector<Diagnostic> renamed = name_open_sizes(found);
-  if (warnings) *warnings = std::move(renamed);
-  tie_sizes(found);
+  std::vector<Diagnostic> about_names = name_open_sizes(found);
+  std::ranges::move(tie_sizes(found), std::back_inserter(about_names));
+  if (warnings) *warnings = std::move(about_names);
   return found;
 }
 

@@ -19,7 +19,8 @@ std::optional<program::Expr> formula_of(const std::string& name, const std::set<
 /// The value of a formula at sizes; nothing where it has none.
 std::optional<int64_t> value_of(const program::Expr& formula, const Sizes& sizes);
 
-/// Sets the formulas of those sizes whose names are formulas of dimensions that the inputs have.
-void tie_sizes(std::vector<TensorInput>& inputs);
+/// Sets the formulas of those sizes whose names are formulas of dimensions that the inputs have. Returns warnings about
+/// names that would be formulas if the inputs had more dimensions.
+std::vector<Diagnostic> tie_sizes(std::vector<TensorInput>& inputs);
 
 }  // namespace lithify::driver
