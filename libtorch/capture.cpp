@@ -179,12 +179,27 @@ Tensor resized(const Tensor& tensor, int64_t axis, int64_t size) {
   return tensor.index_select(axis, index);
 }
 
-/// The inputs at other sizes, in the order of the dimensions; as they are when there are none. Contents move by one, if
-/// so asked, so that what depends on them differs as well.
+/// The sizes of the dimensions, without those whose names are formulas of others.
+Sizes free_sizes(const std::vector<Dimension>& dimensions) {
+  Sizes out;
+  for (const Dimension& d : dimensions) {
+    Sizes others;
+    for (const Dimension& other : dimensions)
+      if (other.name != d.name) others.emplace_back(other.name, other.size);
+    if (!tied_size(d.name, others)) out.emplace_back(d.name, d.size);
+  }
+  return out;
+}
+
+/// The inputs at other sizes, by name; as they are when there are none. Contents move by one, if so asked, so that what
+/// depends on them differs as well.
 Leaves varied(Leaves inputs, const std::vector<Dimension>& dimensions, const Sizes& sizes, bool move) {
-  for (size_t d = 0; d < sizes.size(); ++d)
-    for (const auto& [input, axis] : dimensions[d].axes)
-      inputs[input].second = resized(inputs[input].second, axis, sizes[d].second);
+  for (const Dimension& d : dimensions) {
+    const auto given = std::find_if(sizes.begin(), sizes.end(), [&](auto& size) { return size.first == d.name; });
+    const std::optional<int64_t> size = given == sizes.end() ? tied_size(d.name, sizes) : given->second;
+    for (const auto& [input, axis] : d.axes)
+      if (size) inputs[input].second = resized(inputs[input].second, axis, *size);
+  }
   if (move)
     for (auto& input : inputs) input.second = input.second.roll(1);
   return inputs;
@@ -413,11 +428,7 @@ class TracedModel final : public FrontEnd {
             leaves_of(inputs, [&](size_t i) { return inputs.size() == 1 ? "input" : "input_" + std::to_string(i); })),
         dimensions_(dimensions_of(tensors_, options)) {}
 
-  Sizes sample_sizes() override {
-    Sizes out;
-    for (const Dimension& d : dimensions_) out.emplace_back(d.name, d.size);
-    return out;
-  }
+  Sizes sample_sizes() override { return free_sizes(dimensions_); }
   bool follows_sizes() const override { return false; }
   std::vector<CaptureKind> other_kinds() const override { return {}; }
 

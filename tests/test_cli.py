@@ -272,6 +272,27 @@ def test_wrong_usage(args: list[str], tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_sizes_that_are_formulas(tmp_path: Path, out: Path) -> None:
+    class Joined(torch.nn.Module):
+        def forward(self, x: torch.Tensor, past: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return torch.cat([past, x], 1) * mask
+
+    sample = torch.randn(2, 3), torch.randn(2, 5), torch.randn(2, 8)
+    torch.jit.trace(Joined(), sample).save(tmp_path / "traced.pt")
+    torch.jit.script(Joined()).save(tmp_path / "scripted.pt")
+    axes = ["--dynamic", "x:1=seq", "--dynamic", "past:1=past", "--dynamic", "mask:1=past+seq"]
+    inputs = ["--input", "x:float32[2,seq]", "--input", "past:float32[2,past]", "--input", "mask:float32[2,past+seq]"]
+    for file, options in (("traced.pt", axes), ("scripted.pt", inputs)):
+        done = lithify("export", tmp_path / file, "-o", out, *options)
+        assert done.returncode == 0, done.stderr
+        sizes = [i.type.tensor_type.shape.dim[1].dim_param for i in onnx.load(str(out)).graph.input]
+        assert sizes == ["seq", "past", "seq + past"]
+        assert "warning" not in done.stderr
+    wrong = [*axes[:-1], "mask:1=past+seq+seq"]
+    out.unlink()
+    refused(lithify("export", tmp_path / "traced.pt", "-o", out, *wrong), out.parent, "is 8 in the sample")
+
+
 def test_an_input_that_nobody_described(out: Path) -> None:
     refused(lithify("export", DATA / "linear.pt", "-o", out), out.parent, "input", "--input")
 

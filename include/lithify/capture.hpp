@@ -83,6 +83,12 @@ class LITHIFY_API CannotCapture : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Thrown by a front end: the model itself fails, however it is captured.
+class LITHIFY_API CannotRun : public CannotCapture {
+ public:
+  using CannotCapture::CannotCapture;
+};
+
 /// Whether an exported model agrees with the live one.
 struct Agreement {
   enum class Kind {
@@ -119,6 +125,10 @@ class LITHIFY_API FrontEnd {
 /// Sizes at which a model may run that runs at the sample's, the likeliest first: all differ from the sample's, and by
 /// different amounts.
 LITHIFY_API std::vector<Sizes> other_sizes(const Sizes& sample);
+
+/// The size, at the given sizes, of a dimension whose name is a formula of others: "past+sequence". Such a dimension is
+/// not among those of FrontEnd::sample_sizes. Nothing for a name that is not a formula of the dimensions in `sizes`.
+LITHIFY_API std::optional<int64_t> tied_size(const std::string& name, const Sizes& sizes);
 
 /// Exports a live model to the file `out`. Throws ExportError, and then leaves no file behind.
 LITHIFY_API ExportResult export_live(FrontEnd& model, CaptureStrategy strategy, const std::string& out,

@@ -150,7 +150,8 @@ struct ExportOptions {
   /// Types and sizes of inputs that the file does not have, or others than it has: "x:float32[batch,3,224,224]". A size
   /// is a number, a name (then it is dynamic), or "name=2", which gives the size in the sample as well.
   std::vector<std::string> inputs;
-  /// Dynamic dimensions: name of an input or output, axis, name of the dimension. Equal names are equal sizes.
+  /// Dynamic dimensions: name of an input or output, axis, name of the dimension. Equal names are equal sizes; a name
+  /// may be a formula of others, such as "past+sequence".
   std::map<std::string, std::map<int64_t, std::string>> dynamic_axes;
   /// Makes every further axis dynamic that can be, detected automatically. Axis 0 of x gets the name "x_0".
   bool discover = false;

@@ -247,15 +247,18 @@ void define_capture(nb::module_& m) {
 /// all sizes)`, which gives for each the name of an Agreement::Kind in lower case and what there is to say.
 class PythonModel final : public FrontEnd {
  public:
-  PythonModel(nb::object model, nb::object cannot_capture)
-      : model_(std::move(model)), cannot_capture_(std::move(cannot_capture)) {}
+  PythonModel(nb::object model, const nb::module_& errors)
+      : model_(std::move(model)),
+        cannot_capture_(errors.attr("CannotCapture")),
+        cannot_run_(errors.attr("CannotRun")) {}
 
   Sizes sample_sizes() override {
     const nb::gil_scoped_acquire held;
     return nb::cast<Sizes>(model_.attr("sample_sizes")());
   }
   bool follows_sizes() const override { return true; }
-  std::vector<CaptureKind> other_kinds() const override { return {CaptureKind::Script, CaptureKind::Export}; }
+  /// torch.jit.script of a large model takes the longest.
+  std::vector<CaptureKind> other_kinds() const override { return {CaptureKind::Export, CaptureKind::Script}; }
 
   Capture capture(const CaptureRequest& request) override {
     constexpr const char* kinds[] = {"trace", "script", "export"};
@@ -264,6 +267,7 @@ class PythonModel final : public FrontEnd {
       return to_capture(
           model_.attr("capture")(kinds[static_cast<int>(request.kind)], request.sizes, request.vary_contents));
     } catch (nb::python_error& e) {
+      if (e.matches(cannot_run_)) throw CannotRun(nb::str(e.value()).c_str());
       if (!e.matches(cannot_capture_)) throw;
       throw CannotCapture(nb::str(e.value()).c_str());
     }
@@ -302,7 +306,7 @@ class PythonModel final : public FrontEnd {
     return out;
   }
 
-  nb::object model_, cannot_capture_;
+  nb::object model_, cannot_capture_, cannot_run_;
 };
 
 CaptureStrategy strategy_of(const std::string& name) {
@@ -315,7 +319,7 @@ CaptureStrategy strategy_of(const std::string& name) {
 
 Exported export_live_model(const nb::object& model, const std::string& strategy, const std::optional<std::string>& out,
                            const Options& options) {
-  PythonModel live(model, nb::module_::import_("lithify._errors").attr("CannotCapture"));
+  PythonModel live(model, nb::module_::import_("lithify._errors"));
   const ExportOptions given = options.core();
   const CaptureStrategy how = strategy_of(strategy);
   return exported(
@@ -486,6 +490,7 @@ NB_MODULE(_core, m) {
   m.def("export_model", export_model, "model"_a, "weights"_a, "out"_a.none(), "options"_a);
   m.def("export_live", export_live_model, "model"_a, "strategy"_a, "out"_a.none(), "options"_a);
   m.def("other_sizes", other_sizes, "sample"_a);
+  m.def("tied_size", tied_size, "name"_a, "sizes"_a);
   m.def("check_model", check_model, "model"_a, "weights"_a, "options"_a);
   m.def("inspect_model", inspect_model, "model"_a);
   m.def("read_claims", claims_of, "file"_a);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 from typing import Any
@@ -21,6 +22,10 @@ def main() -> int:
     command.add_argument("--inputs", help="a file of torch.save with the tuple of arguments; random ones if it is left out")
     command.add_argument("--size", action="append", type=_size, help="sizes to run at: batch=4,seq=7")
     asked = parser.parse_args()
+    missing = [name for name in ("torch", "onnx", "onnxruntime") if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"error: lithify verify needs {', '.join(missing)}: pip install {' '.join(missing)}", file=sys.stderr)
+        return 2
     try:
         args = _saved(asked.inputs) if asked.inputs else _sample(asked.reference)
         seen = verify(asked.reference, asked.model, args, sizes=asked.size)

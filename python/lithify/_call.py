@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -11,9 +12,11 @@ import torch
 
 from lithify import _capture, _core, _dims, _samples
 from lithify._capture import Capture
+from lithify._check import Checker
 from lithify._custom import Translations
-from lithify._errors import CannotCapture, ExportError
+from lithify._errors import CannotCapture, CannotRun, ExportError
 from lithify._functions import Functions
+from lithify._restore import undisturbed
 from lithify._signature import Arguments, bind, split_kwargs
 from lithify._watch import Followed
 
@@ -39,6 +42,7 @@ class Call:
         self.translations = translations
         self.functions = Functions(translations.functions, translations.add)
         self.notes: list[str] = []
+        self.checks = True  # whether exported files may be compared with the model
         self.constants: dict[str, tuple[Any, str]] = {}  # arguments that are no inputs, and why
         self.model = model = getattr(model, "_orig_mod", model)  # of torch.compile
         owner = model if isinstance(model, torch.nn.Module) else getattr(model, "__self__", None)
@@ -49,13 +53,14 @@ class Call:
             raise ExportError(f"a {type(model).__name__} is not a model: pass an nn.Module, a ScriptModule or a function")
         self.training = self._mode(training)
         self._output_names = list(output_names or [])
+        self._given = split_kwargs(args, kwargs)
         if self.exported:  # it has its own sample
             self.arguments: Arguments = bind(lambda: None, (), {})
             self.input_names = list(input_names or [])
             self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
             return
         forward = model.forward if isinstance(model, torch.nn.Module) else model
-        self.arguments = bind(forward, *split_kwargs(args, kwargs))
+        self.arguments = bind(forward, *self._given)
         self.input_names = _renamed(list(input_names or []), self.arguments.names, "input")
         self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
         self._whole = self.arguments, list(self.input_names)
@@ -94,13 +99,33 @@ class Call:
         )
 
     def check(self, file: bytes, all_sizes: Sequence[Sequence[tuple[str, int]]]) -> list[tuple[str, str]]:
-        return [("no_runtime", "") for _ in all_sizes]
+        """Compares the exported file with the model at each of these sizes: see module.cpp."""
+        if not self.checks or importlib.util.find_spec("onnxruntime") is None:
+            return [("no_runtime", "") for _ in all_sizes]
+        checker = self.checker(file)
+        return [self._checked(checker, dict(sizes)) for sizes in all_sizes]
+
+    @staticmethod
+    def _checked(checker: Checker, sizes: Mapping[str, int]) -> tuple[str, str]:
+        try:
+            difference = checker.check(sizes)
+        except CannotRun as error:
+            return "not_run", str(error)
+        return ("agrees", "") if difference is None else ("differs", difference)
+
+    def checker(self, file: str | bytes) -> Checker:
+        """What compares the exported file with the model, on the sample and at other sizes."""
+        if not self.exported:
+            return Checker(self.model, self.arguments, self._axes_of_inputs(), file, training=self.training)
+        model = self.model.module()
+        arguments = bind(model.forward, *self._given if self._given[0] or self._given[1] else self.model.example_inputs)
+        return Checker(model, arguments, [{} for _ in arguments.tensors], file)
 
     def _capture(self, kind: How, sizes: Mapping[str, int]) -> Capture:
         if self.exported:
-            return _capture.exported(self.model)
+            return self._captured(lambda: _capture.exported(self.model), "torch.export cannot save the program")
         if self.scripted:
-            return self._captured(lambda: _capture.script(self.model))
+            return self._captured(lambda: _capture.script(self.model), "TorchScript cannot save the model")
         if kind == "script":
             return self._script()
         if kind == "export":
@@ -111,15 +136,37 @@ class Call:
         try:
             tensors = _samples.resized(self.arguments.tensors, self._axes_of_inputs(), sizes)
             return self._trace(dataclasses.replace(self.arguments, tensors=tensors))
-        except (Exception, _capture.UsedByPython) as error:  # whatever the model raises at sizes that it cannot have
-            raise CannotCapture(str(error)) from None
+        except _capture.UsedByPython as used:
+            raise CannotCapture(used.where) from None
 
-    def _captured(self, capture: Callable[[], Capture]) -> Capture:
-        with _capture.undisturbed(self.root, self.training):
-            return capture()
+    def _captured(self, capture: Callable[[], Capture], what: str, arguments: Arguments | None = None) -> Capture:
+        """Whatever torch or the model raises is a reason why this capture does not do; `what` introduces it. Of a model that does
+        not even run on the arguments, that is the reason."""
+        try:
+            with undisturbed(self.root, self.training):
+                return capture()
+        except ExportError:
+            raise
+        except Exception as error:
+            if arguments is not None:
+                self._check_runs(arguments)
+            raise CannotCapture(f"{what}: {_capture.first_line(error)}") from error
+
+    def _check_runs(self, arguments: Arguments) -> None:
+        """Raises CannotRun where the model fails on the arguments."""
+        with undisturbed(self.root, self.training), warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            try:
+                _capture.run(self.model, arguments, [t.clone() for t in arguments.tensors])
+            except Exception as error:
+                raise _capture.explained(error, self.root, arguments) from error
 
     def _trace(self, arguments: Arguments) -> Capture:
-        return self._captured(lambda: _capture.trace(self.root, self.model, arguments, self.functions))
+        return self._captured(
+            lambda: _capture.trace(self.root, self.model, arguments, self.functions),
+            "the tracer cannot record the model",
+            arguments,
+        )
 
     def _trace_sample(self) -> Capture:
         while True:
@@ -137,20 +184,17 @@ class Call:
     def _export(self) -> Capture:
         for index in reversed([i for i, number in enumerate(self.arguments.numbers) if number is not None]):
             self._keep_number(index, "torch.export takes numbers as they are")
-        return self._captured(lambda: _capture.export(self.root, self.model, self.arguments, self._axes_of_inputs()))
+        return self._captured(
+            lambda: _capture.export(self.root, self.model, self.arguments, self._axes_of_inputs()),
+            "torch.export cannot capture the model",
+            self.arguments,
+        )
 
     def _script(self) -> Capture:
         self.arguments, self.input_names, self.constants = self._whole[0], list(self._whole[1]), {}
-
-        def scripted() -> Capture:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                try:
-                    return _capture.script(torch.jit.script(self.model))
-                except Exception as error:
-                    raise CannotCapture(f"torch.jit.script cannot capture the model: {_capture.first_line(error)}") from error
-
-        return self._captured(scripted)
+        return self._captured(
+            lambda: _capture.scripted(self.model, self.arguments), "torch.jit.script cannot capture the model", self.arguments
+        )
 
     def _axes_of_inputs(self) -> list[dict[int, str]]:
         names = zip(self.input_names, self.arguments.names, strict=True)

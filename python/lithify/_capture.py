@@ -1,7 +1,7 @@
 """From a live model to what the core reads: the bytes of a model file without weights, and the tensors that they are.
 
 The weights are never copied: the captured program is saved with empty tensors in their place, and the core writes the ONNX file
-from the memory of the live ones. The model that was given is left as it was: training flags, buffers, random state.
+from the memory of the live ones.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import inspect
 import io
 import itertools
 import logging
-import random
-import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,9 +23,10 @@ import torch
 from torch import nn
 
 from lithify import _patched, _torch
-from lithify._errors import CannotCapture
+from lithify._errors import CannotCapture, CannotRun
 from lithify._follow import Follower, Question, Stopped, UsedByPython
 from lithify._functions import Functions
+from lithify._restore import undisturbed
 from lithify._signature import Arguments
 from lithify._structure import Leaves, flatten, tensor_of, unique
 from lithify._watch import Followed, Level
@@ -69,7 +68,7 @@ def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments
             raise
         except Exception as error:
             if level == LEVELS[-1]:
-                raise _explained(error, root, arguments) from error
+                raise
             failed.append(first_line(error))
             refused_hash = refused_hash or follower.watch.refused_hash
             continue
@@ -162,32 +161,37 @@ def export(root: nn.Module | None, call: Callable[..., Any], arguments: Argument
     # Sizes 0 and 1 are special to torch.export, and would be fixed.
     sample = [_at_least_two(t, named) for t, named in zip(arguments.tensors, axes, strict=True)]
     shapes = tuple({axis % max(t.dim(), 1): torch.export.Dim.AUTO for axis in a} for t, a in zip(sample, axes, strict=True))
+    same = True
     with warnings.catch_warnings(), torch.no_grad(), _silent():
         warnings.simplefilter("ignore")
-        try:
-            program = torch.export.export(adapter, tuple(sample), dynamic_shapes=shapes, strict=False)
-        except Exception as error:
-            raise CannotCapture(f"torch.export cannot capture the model: {first_line(error)}") from error
-        if not _gives_the_same(program.module(), adapter, sample):
-            raise CannotCapture("the program that torch.export captured gives other results on the sample than the model")
+        program = torch.export.export(adapter, tuple(sample), dynamic_shapes=shapes, strict=False)
+        with contextlib.suppress(Exception):  # at sizes of the sample that the program does not take, for one
+            same = _is_same(program.module(), adapter, sample)
+    if not same:
+        raise CannotCapture("the program that torch.export captured gives other results on the sample than the model")
     captured = exported(program)
     captured.outputs = list(outputs)
     return captured
 
 
-def _gives_the_same(captured: nn.Module, model: nn.Module, sample: Sequence[torch.Tensor]) -> bool:
+def run(call: Callable[..., Any], arguments: Arguments, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The results of a model on the arguments, with these tensors in them."""
+    given, by_name = arguments.rebuild([t if n is None else n for t, n in zip(tensors, arguments.numbers, strict=True)])
+    leaves: Leaves = []
+    flatten(call(*given, **by_name), "", leaves)
+    return [tensor_of(leaf) for _, leaf in leaves]
+
+
+def _is_same(captured: Callable[..., Any], model: Callable[..., Any], sample: Sequence[torch.Tensor]) -> bool:
     """Whether both have the same results, as far as the model has the same twice. Some ask whether they are captured."""
 
-    def results(module: nn.Module) -> Sequence[torch.Tensor]:
+    def results(module: Callable[..., Any]) -> Sequence[torch.Tensor]:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             return module(*(t.clone() for t in sample))  # type: ignore[no-any-return]
 
-    try:
-        expected = results(model)
-        return _alike(expected, results(captured)) or not _alike(expected, results(model))
-    except Exception:  # at sizes of the sample that the program does not take, for one
-        return True
+    expected = results(model)
+    return _alike(expected, results(captured)) or not _alike(expected, results(model))
 
 
 def _alike(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
@@ -218,6 +222,16 @@ def exported(program: torch.export.ExportedProgram) -> Capture:
     return Capture("export", buffer.getvalue(), weights, keep=kept)
 
 
+def scripted(model: Callable[..., Any], arguments: Arguments) -> Capture:
+    """torch.jit.script of the model."""
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        made = torch.jit.script(model)
+        if not _is_same(lambda *t: run(made, arguments, t), lambda *t: run(model, arguments, t), arguments.tensors):
+            raise CannotCapture("the program of torch.jit.script gives other results on the sample than the model")
+    return script(made)
+
+
 def script(module: torch.jit.ScriptModule | torch.jit.ScriptFunction) -> Capture:
     """The file of what TorchScript has. Its weights are out of it only while it is saved."""
     if isinstance(module, torch.jit.ScriptFunction):
@@ -243,46 +257,6 @@ def _table(named: Iterable[tuple[str, torch.Tensor]]) -> tuple[dict[str, Live], 
     return table, list(keep.values())
 
 
-@contextlib.contextmanager
-def undisturbed(module: nn.Module | None, training: bool | None) -> Iterator[None]:
-    """Sets the training flags (None: leaves them), and puts flags, buffers and random state back at the end."""
-    modules = list(module.modules()) if module is not None else []
-    flags = [(m, m.training) for m in modules]
-    live = [_bytes_of(b.detach()) for m in modules for b in m._buffers.values() if b is not None and not b.is_meta]
-    buffers = [(b, b.clone()) for b in live]
-    devices = sorted({t.device.index for m in modules for t in m._parameters.values() if t is not None and t.is_cuda})
-    with torch.random.fork_rng(devices=devices), _python_random():
-        try:
-            for m, _ in flags:
-                if training is not None and m.training != training:
-                    m.training = training
-            yield
-        finally:
-            for m, flag in flags:
-                if m.training != flag:
-                    m.training = flag
-            with torch.no_grad():
-                for buffer, before in buffers:
-                    if not torch.equal(buffer, before):
-                        buffer.copy_(before)
-
-
-def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory as a type that can be copied and compared; torch can neither with types of a few bits."""
-    return tensor if tensor.element_size() > 1 or tensor.dtype in (torch.bool, torch.int8) else tensor.view(torch.uint8)
-
-
-@contextlib.contextmanager
-def _python_random() -> Iterator[None]:
-    """Puts back the random state of Python, and that of numpy if it is in use."""
-    numpy = sys.modules.get("numpy")
-    state, of_numpy = random.getstate(), numpy.random.get_state() if numpy else None
-    try:
-        yield
-    finally:
-        random.setstate(state)
-        if numpy:
-            numpy.random.set_state(of_numpy)
 
 
 @contextlib.contextmanager
@@ -407,9 +381,7 @@ def _saved(module: Any, tensors: Sequence[Owned], weights: dict[str, Live]) -> b
     try:
         for owner, name, tensor in replaced:
             owner.setattr(name, _empty(tensor))
-        return module.save_to_buffer()
-    except RuntimeError as error:
-        raise CannotCapture(f"TorchScript cannot save what was captured: {first_line(error)}") from error
+        return module.save_to_buffer()  # type: ignore[no-any-return]
     finally:
         for owner, name, tensor in replaced:
             owner.setattr(name, tensor)
@@ -420,7 +392,7 @@ def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
-def _explained(error: Exception, root: nn.Module | None, arguments: Arguments) -> CannotCapture:
+def explained(error: Exception, root: nn.Module | None, arguments: Arguments) -> CannotRun:
     """Names the layer that fails on the sample, its type, and its arguments."""
     given = ", ".join(
         f"{n}: {str(t.dtype).removeprefix('torch.')}{list(t.shape)}"
@@ -439,4 +411,4 @@ def _explained(error: Exception, root: nn.Module | None, arguments: Arguments) -
     if layer is not None:
         shown = str(layer) if len(str(layer)) < 200 and "\n" not in str(layer) else type(layer).__name__
         text += f"\n  the layer that fails: '{names[id(layer)]}', {shown}"
-    return CannotCapture(text + (f"\n  called at {line}" if line else ""))
+    return CannotRun(text + (f"\n  called at {line}" if line else ""))

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from lithify import _core
 from lithify._errors import ExportError
 from lithify._signature import Arguments
 from lithify._structure import NUMBERS, _children
@@ -57,7 +58,19 @@ def from_shapes(dynamic_shapes: Any, arguments: Arguments, names: Sequence[str])
         axes = _shape_axes(shape, arguments.tensors[i], names[i])
         if axes:
             out[names[i]] = axes
+    _check_formulas(out)
     return out
+
+
+def _check_formulas(axes: Axes) -> None:
+    """Raises ExportError for a dimension that is a formula of one that no axis is."""
+    sizes = [(label, 1) for named in axes.values() for label in named.values() if label.isidentifier()]
+    for name, named in axes.items():
+        for axis, label in named.items():
+            if not label.isidentifier() and _core.tied_size(label, sizes) is None:
+                raise ExportError(
+                    f"axis {axis} of '{name}' is {label}: a dimension that is a formula of others needs an axis for each of them"
+                )
 
 
 def _match(value: Any, shape: Any, counter: Any, described: dict[int, Any]) -> None:
@@ -124,8 +137,6 @@ def _dim_name(dim: Any, name: str, axis: int, tensor: torch.Tensor) -> str | Non
             raise ExportError(f"dynamic_shapes sets axis {axis} of '{name}' to {dim}; the sample has {tensor.shape[axis]}")
         return None
     label = getattr(dim, "__name__", None)
-    if label is None or not label.isidentifier():
-        raise ExportError(
-            f"axis {axis} of '{name}' is {label or dim!r}: dimensions that are formulas of others need capture=\"export\""
-        )
-    return label
+    if label is None:
+        raise ExportError(f"axis {axis} of '{name}' is {dim!r}, which is not a dimension of torch.export")
+    return str(label)

@@ -20,18 +20,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lithify._places import user_line
+from lithify._check import tolerance
 
 Feed = dict[str, np.ndarray]
 SAMPLES = 97  # of each value
 AT_ONCE = 48  # values of the exported model
-EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-52}
 RESHAPING = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Expand"}
 MOVING = RESHAPING | {"Transpose", "Concat"}  # what these change is the order of elements, or their number
-
-
-def tolerance(dtype: str, depth: int) -> float:
-    """Of a value that `depth` operators lead to, in parts of its largest element: rounding adds up like the steps of a walk."""
-    return EPSILON.get(dtype, 2.0**-23) * 256 * (1 + depth) ** 0.5
 
 
 def depths(graph: onnx.GraphProto) -> dict[str, int]:
@@ -123,10 +118,12 @@ class _Eager(TorchDispatchMode):
             self.values.append(Live(Signature.of(value.detach().cpu()), line, by))
 
 
-def find(model: onnx.ModelProto, folder: str, feed: Feed, run: Callable[[], Any], wrong: Sequence[str]) -> Divergence | None:
-    """`run` runs the live model on what is in `feed`; `wrong` are the outputs that differ."""
-    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH), _Eager() as eager:
-        run()
+def find(model: onnx.ModelProto, folder: str, feed: Feed, run: Callable[[Any], Any], wrong: Sequence[str]) -> Divergence | None:
+    """`run` runs the live model on what is in `feed`, within the context that a function makes; `wrong` are the outputs that
+    differ."""
+    eager = _Eager()
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        run(lambda: eager)
     graph = model.graph
     computed, stopped = _computed(model, folder, feed)
     deep = depths(graph)
@@ -136,7 +133,8 @@ def find(model: onnx.ModelProto, folder: str, feed: Feed, run: Callable[[], Any]
         for name in node.output:
             if name in computed:
                 dtype, value = computed[name]
-                at, elements = _matched(value, eager.values, tolerance(dtype, deep[name]), node.op_type)
+                within = tolerance(getattr(torch, dtype, torch.float32), deep[name])
+                at, elements = _matched(value, eager.values, within, node.op_type)
                 if at is not None:
                     exact[name] = at
                 elif elements:
@@ -213,14 +211,13 @@ def _reads(node: onnx.NodeProto) -> Iterable[str]:
             yield from _reads(inner)
 
 
-def session(model: bytes, folder: str, *, plain: bool = True) -> onnxruntime.InferenceSession:
-    """Without optimizations each node is run as it stands."""
+def session(model: bytes, folder: str) -> onnxruntime.InferenceSession:
+    """Without optimizations: each node is run as it stands."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     if folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
-    if plain:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 

@@ -19,3 +19,11 @@ class ExportError(RuntimeError):
 
 class CannotCapture(ExportError):
     """The program of a model cannot be captured in one way; there may be others."""
+
+
+class CannotRun(CannotCapture):
+    """The model itself fails on the arguments, whatever captures it."""
+
+
+class CannotCheck(ExportError):
+    """An exported model cannot be compared with the live one: the runtime lacks something that it needs."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -62,7 +64,7 @@ def export(
     custom_translation_table: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
     report: bool = False,
     optimize: bool = True,
-    verify: bool = False,
+    verify: bool | Literal["auto"] | None = "auto",
     profile: bool = False,
     dump_exported_program: bool = False,
     artifacts_dir: str | os.PathLike[str] = ".",
@@ -88,6 +90,8 @@ def export(
 ) -> Result:
     """Writes `model` as ONNX. All arguments are those of torch.onnx.export, and these:
 
+    verify: compare the file with the model in ONNX Runtime: at the sample and at several other sizes and contents (True), never
+        (False), or where the captures do not prove all sizes, if onnxruntime is installed ("auto", None).
     capture: how the program is taken from the model: "trace", "script", "export" (torch.export), or "auto".
     progress: called with the bytes written and the bytes in all.
     custom_ops: a file of declarations of custom operators.
@@ -116,6 +120,8 @@ def export(
     )
     if capture not in ("auto", "trace", "script", "export"):
         raise ValueError(f"capture is 'auto', 'trace', 'script' or 'export', not {capture!r}")
+    if verify not in (True, False, None, "auto"):
+        raise ValueError(f"verify is True, False or 'auto', not {verify!r}")
     if dynamic_axes and dynamic_shapes:
         raise ExportError("dynamic_axes and dynamic_shapes are both given: pass one of them")
 
@@ -128,6 +134,7 @@ def export(
 
     translations = Translations(custom_translation_table or {})
     call = Call(model, args, kwargs, _enum(training), input_names, output_names, dynamic_axes, dynamic_shapes, translations)
+    call.checks = verify is not False
     chosen = options(
         opset=opset_of(opset_version),
         custom_ops=declarations(custom_ops),
@@ -141,15 +148,22 @@ def export(
         self_check=self_check,
         custom_opsets=dict(custom_opsets or {}),
     )
-    try:
-        done, contents = _core.export_live(call, call.strategy or capture, path, chosen)
-    except ExportError:
-        if translations.error is not None:
-            raise translations.error from None
-        raise
+    with _written(path if verify is True else None) as folder:
+        target = str(folder / Path(path).name) if folder is not None and path is not None else path
+        try:
+            done, contents = _core.export_live(call, call.strategy or capture, target, chosen)
+        except ExportError:
+            if translations.error is not None:
+                raise translations.error from None
+            raise
+        if verify is True:
+            from lithify._verify import verify_call
+
+            verify_call(call, target if contents is None else contents).check()
     if contents is not None and f is not None:
         f.write(contents)  # type: ignore[union-attr]
         contents = None
+    external = Path(done.external_file) if done.external_file else None
     result = Result(
         path=Path(path) if path is not None else None,
         bytes=contents,
@@ -160,7 +174,7 @@ def export(
         weights=done.weights,
         weight_bytes=done.weight_bytes,
         file_bytes=done.file_bytes,
-        external_file=Path(done.external_file) if done.external_file else None,
+        external_file=Path(str(path)).parent / external.name if external is not None else None,
         dimensions=done.dimensions,
         claims=done.claims,
         capture=done.capture,
@@ -172,15 +186,28 @@ def export(
         seconds=dict(done.seconds),
         graph=done.graph_text,
     )
-    if verify:
-        from lithify._verify import verify as compare
-
-        compare(model, result, args, kwargs=kwargs).check()
     if verbose:
         print(result.graph, end="")
     if report:
         (Path(artifacts_dir) / "lithify_export_report.txt").write_text(f"{result}\n\n{result.graph}")
     return result
+
+
+@contextlib.contextmanager
+def _written(path: str | None) -> Iterator[Path | None]:
+    """A folder beside the path, whose files replace those beside it at the end, that of the path last. After an exception all is
+    as it was. None, where there is no path."""
+    if path is None:
+        yield None
+        return
+    model = Path(path).absolute()
+    if not model.parent.is_dir():  # the core has the message
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix=".lithify-", dir=model.parent) as folder:
+        yield Path(folder)
+        for file in sorted(Path(folder).iterdir(), key=lambda file: file.name == model.name):
+            file.replace(model.parent / file.name)
 
 
 def _external(value: bool | str, to_path: bool) -> str:

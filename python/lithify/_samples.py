@@ -6,24 +6,38 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from lithify import _core
+
 Axes = Sequence[Mapping[int, str]]  # of each tensor: axis and name of the dimension
 Sizes = dict[str, int]  # by name
 
 
 def sizes(tensors: Sequence[torch.Tensor], axes: Axes) -> Sizes:
-    """The sizes that the tensors have. A dimension of size 0 cannot be repeated, and one that is not there not resized."""
+    """The sizes that the tensors have, without those whose names are formulas of others. A dimension of size 0 cannot be
+    repeated, and one that is not there not resized."""
     found: Sizes = {}
     for tensor, named in zip(tensors, axes, strict=True):
         for axis, name in named.items():
             if -tensor.dim() <= axis < tensor.dim() and tensor.size(axis) > 0:
                 found.setdefault(name, tensor.size(axis))
-    return found
+    return {name: size for name, size in found.items() if tied(name, found) is None}
+
+
+def tied(name: str, at: Mapping[str, int]) -> int | None:
+    """The size of a dimension whose name is a formula of others, "past+sequence"; None for any other name."""
+    return None if name.isidentifier() else _core.tied_size(name, [item for item in at.items() if item[0] != name])
 
 
 def resized(tensors: Sequence[torch.Tensor], axes: Axes, at: Mapping[str, int]) -> list[torch.Tensor]:
-    """The tensors with other sizes, filled by repeating or cutting off what they hold."""
+    """The tensors with other sizes, filled by repeating or cutting off what they hold. Sizes that follow from those in `at`
+    change with them."""
+    every = {**sizes(tensors, axes), **at}
+
+    def size_of(name: str) -> int | None:
+        return at[name] if name in at else tied(name, every)
+
     return [
-        _resized(t, {axis: at[name] for axis, name in named.items() if name in at})
+        _resized(t, {axis: size for axis, name in named.items() if (size := size_of(name)) is not None})
         for t, named in zip(tensors, axes, strict=True)
     ]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,8 @@ from lithify._export import Result
 if TYPE_CHECKING:
     import torch
 
+    from lithify._call import Call
+    from lithify._check import Checker
     from lithify._diverge import Divergence
 
 LARGE = 1 << 22  # elements that an input has at most when it is made larger
@@ -29,6 +33,12 @@ class Run:
     wrong: dict[str, str] = field(default_factory=dict)
     skipped: str = ""
 
+    def __str__(self) -> str:
+        from lithify._check import Difference
+
+        outcome = f"skipped: {self.skipped}" if self.skipped else str(Difference(self.error, self.wrong)) or "right"
+        return f"{self.what:<32}{self.error:>16.2g}  {outcome}"
+
 
 @dataclass
 class Verification:
@@ -41,12 +51,7 @@ class Verification:
         return not any(run.wrong for run in self.runs)
 
     def __str__(self) -> str:
-        lines = [f"{'run':<32}{'error / allowed':>16}"]
-        for run in self.runs:
-            outcome = (
-                "skipped: " + run.skipped if run.skipped else "; ".join(f"{n}: {w}" for n, w in run.wrong.items()) or "right"
-            )
-            lines.append(f"{run.what:<32}{run.error:>16.2g}  {outcome}")
+        lines = [f"{'run':<32}{'error / allowed':>16}", *map(str, self.runs)]
         return "\n".join([*lines, str(self.divergence)] if self.divergence else lines)
 
     def check(self) -> None:
@@ -66,137 +71,130 @@ def verify(
     """Runs both: at the sample, on other values, and at other sizes of every dynamic dimension, or those in `sizes`, by the names
     of the dimensions. `model` is live, or the path of a file of torch.jit.save or torch.export.save. Where they differ, the node
     is named that does so first. Needs onnx and onnxruntime. Raises ExportError when the file is not a valid model."""
-    return _Comparison(model, exported, args, kwargs).run(sizes)
+    _check_needed()
+    file = (exported.path or exported.bytes) if isinstance(exported, Result) else exported
+    if file is None:
+        raise ExportError("a model that was written to a file object cannot be verified: give its path")
+    _check_valid(file)
+    constants = exported.constants if isinstance(exported, Result) else None
+    return _Comparison(_checker(_reference(model), file, args, kwargs, constants)).run(sizes)
+
+
+def verify_call(call: Call, file: str | bytes) -> Verification:
+    """As verify, for the model and arguments of a call of export."""
+    _check_needed()
+    _check_valid(file)
+    return _Comparison(call.checker(file)).run(None)
+
+
+def _check_needed() -> None:
+    missing = [name for name in ("onnx", "onnxruntime") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ExportError(f"verification needs {' and '.join(missing)}: pip install lithify[verify]")
+
+
+def _checker(
+    model: Any, file: Any, args: Any, kwargs: Mapping[str, Any] | None, constants: Collection[str] | None = None
+) -> Checker:
+    """For a file whose inputs are not known from the export. Numbers that are constants in it are not among them."""
+    import torch
+
+    from lithify._check import Checker
+    from lithify._signature import bind, split_kwargs
+
+    arguments = bind(model.forward if isinstance(model, torch.nn.Module) else model, *split_kwargs(args, kwargs))
+    checker = Checker(model, arguments, [], file)
+    names = [i.name for i in checker.session.get_inputs()]
+    for index in reversed(range(len(arguments.names))):
+        name, number = arguments.names[index], arguments.numbers[index] is not None
+        if name in constants if constants is not None else number and name not in names:
+            checker.arguments = checker.arguments.without(index)
+    if len(checker.arguments.tensors) > len(names):
+        raise ExportError(f"the exported model takes {names}, and the live one {checker.arguments.names}")
+    return checker
+
+
+def _check_valid(file: Any) -> None:
+    import onnx
+
+    try:
+        onnx.checker.check_model(file if isinstance(file, bytes) else os.fspath(file), full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise ExportError(f"the ONNX checker rejects the model: {error}") from error
 
 
 class _Comparison:
-    def __init__(self, model: Any, exported: Any, args: Any, kwargs: Mapping[str, Any] | None) -> None:
-        import onnx
-        import torch
+    """All runs that verify makes."""
 
-        from lithify import _diverge
-        from lithify._signature import bind, split_kwargs
-
-        self.model = _reference(model)
-        file = (exported.path or exported.bytes) if isinstance(exported, Result) else exported
-        if file is None:
-            raise ExportError("a model that was written to a file object cannot be verified: give its path")
-        self.folder = "" if isinstance(file, bytes) else str(Path(file).resolve().parent)
-        try:
-            onnx.checker.check_model(file if isinstance(file, bytes) else os.fspath(file), full_check=True)
-        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-            raise ExportError(f"the ONNX checker rejects the model: {error}") from error
-        contents = file if isinstance(file, bytes) else Path(file).read_bytes()
-        self.proto = onnx.load_from_string(contents)
-        self.session = _diverge.session(contents, self.folder, plain=False)
-        self.depth = _diverge.depths(self.proto.graph)
-        forward = self.model.forward if isinstance(self.model, torch.nn.Module) else self.model
-        self.arguments = bind(forward, *split_kwargs(args, kwargs))
-        names = [i.name for i in self.session.get_inputs()]
-        for index in reversed(range(len(self.arguments.names))):
-            name, number = self.arguments.names[index], self.arguments.numbers[index] is not None
-            if name in exported.constants if isinstance(exported, Result) else number and name not in names:
-                self.arguments = self.arguments.without(index)
-        if len(self.arguments.tensors) != len(names):
-            raise ExportError(f"the exported model takes {names}, and the live one {self.arguments.names}")
-        self.axes = [
-            {a: d for a, d in enumerate(i.shape) if isinstance(d, str) and d.isidentifier()} for i in self.session.get_inputs()
-        ]
+    def __init__(self, checker: Checker) -> None:
+        self.checker = checker
+        inputs = checker.session.get_inputs()[: len(checker.arguments.tensors)]
+        checker.axes = [{a: d for a, d in enumerate(i.shape) if isinstance(d, str)} for i in inputs]
 
     def run(self, sizes: Sequence[Mapping[str, int]] | None) -> Verification:
         out = Verification([])
-        for what, tensors in self._inputs(sizes):
-            run = self._compare(what, tensors)
-            out.runs.append(run)
-            if run.wrong and out.divergence is None:
-                out.divergence = self._locate(tensors, list(run.wrong))
+        for what, tensors in self._contents():
+            self._add(out, [(what, tensors)])
+        if sizes is not None:
+            for at in sizes:
+                self._add(out, [(_text(at), self.checker.inputs(at))])
+            return out
+        for candidates in _candidates(self._sample()):
+            made = [(_text(at), self.checker.inputs(at)) for at in candidates]
+            self._add(out, [(what, tensors) for what, tensors in made if self._fits(tensors)])
         return out
 
-    def _inputs(self, sizes: Sequence[Mapping[str, int]] | None) -> Iterator[tuple[str, list[torch.Tensor]]]:
+    def _sample(self) -> dict[str, int]:
+        """The sizes of the dimensions with a plain name."""
         from lithify import _samples
 
-        sample = self.arguments.tensors
+        found = _samples.sizes(self.checker.arguments.tensors, self.checker.axes)
+        return {name: size for name, size in found.items() if name.isidentifier()}
+
+    def _contents(self) -> Iterator[tuple[str, list[torch.Tensor]]]:
+        sample = self.checker.arguments.tensors
         yield "the sample", sample
-        for what, change in _VALUES.items():
-            changed = [change(t) if t.is_floating_point() and t.dim() else t for t in sample]
-            if any(t.is_floating_point() and t.dim() for t in sample):
-                yield what, changed
-        for at in sizes if sizes is not None else _sizes(_samples.sizes(sample, self.axes)):
-            tensors = _samples.resized(sample, self.axes, at)
-            if max((t.numel() for t in tensors), default=0) <= max(LARGE, *(t.numel() for t in sample)) or sizes is not None:
-                yield ", ".join(f"{name}={size}" for name, size in at.items()), tensors
+        if any(t.is_floating_point() and t.dim() for t in sample):
+            for what, change in _VALUES.items():
+                yield what, [change(t) if t.is_floating_point() and t.dim() else t for t in sample]
 
-    def _live(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        import torch
+    def _fits(self, tensors: Sequence[torch.Tensor]) -> bool:
+        return max((t.numel() for t in tensors), default=0) <= max(LARGE, *(t.numel() for t in self.checker.arguments.tensors))
 
-        from lithify._capture import undisturbed
-        from lithify._structure import Leaves, flatten, tensor_of
+    def _add(self, out: Verification, candidates: Sequence[tuple[str, list[torch.Tensor]]]) -> None:
+        """A run on the first of the candidates on which the live model runs."""
+        from lithify._errors import CannotRun
 
-        leaves: Leaves = []
-        root = self.model if isinstance(self.model, torch.nn.Module) else None
-        mode = None if isinstance(self.model, torch.fx.GraphModule) else False
-        with undisturbed(root, mode), torch.no_grad():
-            numbers = self.arguments.numbers
-            given, by_name = self.arguments.rebuild([t if n is None else n for t, n in zip(tensors, numbers, strict=True)])
-            flatten(self.model(*given, **by_name), "", leaves)
-        return [tensor_of(leaf).cpu() for _, leaf in leaves]
-
-    def _feed(self, tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
-        inputs = self.session.get_inputs()
-        return {i.name: t.detach().cpu().contiguous().numpy() for i, t in zip(inputs, tensors, strict=True)}
-
-    def _compare(self, what: str, tensors: list[torch.Tensor]) -> Run:
-        from lithify._diverge import tolerance
-
-        run = Run(what)
-        try:
-            expected = self._live(tensors)
-        except Exception as error:
-            run.skipped = f"the live model fails ({type(error).__name__})"
-            return run
-        outputs = [o.name for o in self.session.get_outputs()]
-        try:
-            got = _tensors(outputs, self.session.run(None, self._feed(tensors)))
-        except Exception as error:
-            run.wrong = dict.fromkeys(outputs, f"the runtime fails: {str(error).splitlines()[0][:200]}")
-            run.error = float("inf")
-            return run
-        if len(got) != len(expected):
-            raise ExportError(f"the exported model has {len(got)} outputs, and the live one {len(expected)}")
-        noise: list[float] = []
-        for i, ((name, array), live) in enumerate(zip(got, expected, strict=True)):
-            within = tolerance(str(array.dtype), self.depth.get(name, 0))
-            error, wrong = _difference(array, live, within)
-            if error > 1 and not wrong:
-                noise = noise or self._noise(tensors, expected)
-                error /= max(1.0, 16 * noise[i] / within)
-                wrong = f"differs by {error * within:.2g} of its largest element, {within:.2g} is allowed" if error > 1 else ""
-            run.error = max(run.error, error)
-            if wrong:
-                run.wrong[name] = wrong
-        return run
-
-    def _noise(self, tensors: list[torch.Tensor], expected: list[torch.Tensor]) -> list[float]:
-        """How far the live model's own outputs move when its inputs do by their last bits."""
-        import torch
-
-        moved = [t * (1 + 2 * torch.finfo(t.dtype).eps) if t.is_floating_point() else t for t in tensors]
-        return [_distance(a, b) for a, b in zip(self._live(moved), expected, strict=True)]
+        skipped = None
+        for what, tensors in candidates:
+            try:
+                difference = self.checker.compare(tensors)
+            except CannotRun as error:
+                skipped = skipped or Run(what, skipped=str(error))
+                continue
+            out.runs.append(Run(what, difference.error, difference.wrong))
+            if difference and out.divergence is None:
+                out.divergence = self._locate(tensors, list(difference.wrong))
+            return
+        if skipped is not None:
+            out.runs.append(skipped)
 
     def _locate(self, tensors: list[torch.Tensor], wrong: list[str]) -> Divergence | None:
         import onnx
 
         from lithify import _diverge
 
-        copy = onnx.ModelProto()
-        copy.CopyFrom(self.proto)
-        return _diverge.find(copy, self.folder, self._feed(tensors), lambda: self._live(tensors), wrong)
+        checker = self.checker
+        contents = checker.file if isinstance(checker.file, bytes) else Path(checker.file).read_bytes()
+        folder = "" if isinstance(checker.file, bytes) else str(Path(checker.file).resolve().parent)
+        feed = {name: t.numpy() for name, t in checker.feed(tensors).items()}
+        copies = [t.clone() for t in tensors]  # the model may write to them
+        model = onnx.load_from_string(contents)
+        return _diverge.find(model, folder, feed, lambda within: checker.live(copies, within=within), wrong)
 
 
-def _tensors(names: list[str], outputs: list[Any]) -> list[tuple[str, Any]]:
-    """Outputs by name; a sequence has several tensors, and an optional may have none."""
-    listed = [o if isinstance(o, list) else [] if o is None else [o] for o in outputs]
-    return [(name, array) for name, arrays in zip(names, listed, strict=True) for array in arrays]
+def _text(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
 def _random(tensor: torch.Tensor) -> torch.Tensor:
@@ -209,14 +207,50 @@ def _random(tensor: torch.Tensor) -> torch.Tensor:
 _VALUES = {"random values": _random, "zeros": lambda t: t * 0, "values 100 times as large": lambda t: t * 100}
 
 
-def _sizes(sample: dict[str, int]) -> Iterator[dict[str, int]]:
-    """Each dimension at 1, 2, an odd size and a large one, the others as in the sample; and all of them at others."""
+def _candidates(sample: dict[str, int]) -> Iterator[list[dict[str, int]]]:
+    """Sizes to run at: each dimension at 1, 2, an odd size and a large one, the others as in the sample; and all of them at
+    others. Where the model does not run at these, sizes follow that keep more of what ties those of the sample."""
     for name, size in sample.items():
         for other in dict.fromkeys((1, 2, size + 1 + size % 2, 3 * size + 2)):
             if other != size:
-                yield {name: other}
+                yield [{name: other}, *_together(sample, {name: other})]
     if len(sample) > 1:
-        yield dict(_core.other_sizes(list(sample.items()))[0])
+        everywhere = [dict(at) for at in _core.other_sizes(list(sample.items()))]
+        yield sorted(everywhere, key=lambda at: sum(holds(sample, at) for holds in (_equals_hold, _sums_hold)))
+
+
+def _sums(sample: Mapping[str, int]) -> list[tuple[str, str, str]]:
+    """The dimensions that are the sum of two others in the sample, with these."""
+    pairs = list(itertools.combinations(sample, 2))
+    return [(c, a, b) for c in sample for a, b in pairs if c not in (a, b) and sample[a] + sample[b] == sample[c]]
+
+
+def _sums_hold(sample: Mapping[str, int], at: Mapping[str, int]) -> bool:
+    return all(at[c] == at[a] + at[b] for c, a, b in _sums(sample))
+
+
+def _equals_hold(sample: Mapping[str, int], at: Mapping[str, int]) -> bool:
+    return all(at[a] == at[b] for a, b in itertools.combinations(sample, 2) if sample[a] == sample[b])
+
+
+def _together(sample: Mapping[str, int], at: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """The sizes with others that change with them: sums of two dimensions stay sums, equal ones equal."""
+    equal = {name: at[other] for name, size in sample.items() for other in at if sample[other] == size} | dict(at)
+    for made in (_with_sums(sample, at), equal, _with_sums(sample, equal)):
+        if made != at:
+            yield made
+
+
+def _with_sums(sample: Mapping[str, int], at: Mapping[str, int]) -> dict[str, int]:
+    made = dict(at)
+    for c, a, b in _sums(sample):
+        now = {**sample, **made}
+        if a in made or b in made:
+            made[c] = now[a] + now[b]
+        elif c in made and made[c] > 1:  # one of them gets what the other leaves
+            made[a] = made[c] - sample[b] if made[c] > sample[b] else made[c] // 2
+            made[b] = made[c] - made[a]
+    return made
 
 
 def _reference(model: Any) -> Any:
@@ -226,31 +260,3 @@ def _reference(model: Any) -> Any:
         path = os.fspath(model)
         return torch.export.load(path).module() if path.endswith(".pt2") else torch.jit.load(path)
     return model.module() if isinstance(model, torch.export.ExportedProgram) else model
-
-
-def _difference(array: Any, live: torch.Tensor, within: float) -> tuple[float, str]:
-    """In parts of what is allowed; and what is wrong beside the numbers."""
-    import torch
-
-    got = torch.from_numpy(array)
-    if live.is_complex():
-        live = torch.view_as_real(live)
-    if got.dtype != live.dtype:
-        return float("inf"), f"is {got.dtype}, the live model has {live.dtype}"
-    if got.shape != live.shape:
-        return float("inf"), f"has the shape {list(got.shape)}, the live model has {list(live.shape)}"
-    if not live.is_floating_point():
-        differ = int((got != live).sum())
-        return (float("inf"), f"{differ} of {live.numel()} elements differ") if differ else (0.0, "")
-    return _distance(got, live) / within, ""
-
-
-def _distance(got: torch.Tensor, live: torch.Tensor) -> float:
-    """The largest difference, in parts of the largest element. What is not finite must be the same."""
-    if not live.is_floating_point() or live.numel() == 0:
-        return 0.0
-    a, b = got.double(), live.double()
-    if not bool(((a == b) | (a.isnan() & b.isnan()))[~b.isfinite()].all()) or bool((~a.isfinite() & b.isfinite()).any()):
-        return float("inf")
-    finite = b.isfinite()
-    return float((a - b)[finite].abs().max() / b[finite].abs().max().clamp(min=1e-30)) if bool(finite.any()) else 0.0

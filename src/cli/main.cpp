@@ -207,19 +207,32 @@ void add_model(CLI::App& command, Arguments& a) {
   command.add_option("MODEL", a.model, "model file of torch.jit.save or torch.export.save")->required();
 }
 
+/// Calls the package, or reports that the interpreter does not have it.
+constexpr std::string_view verify_script = R"(import sys
+try:
+    from lithify.__main__ import main
+except ImportError as error:
+    print('error: lithify verify needs the Python package lithify, with torch, onnx and onnxruntime; '
+          f'{sys.executable} does not have it ({error}): pip install lithify[verify] torch', file=sys.stderr)
+    sys.exit(2)
+sys.exit(main())
+)";
+
 /// Running a model takes PyTorch, so the Python package does it: in the interpreter beside this program, or on the
 /// path.
 int run_verify(const std::vector<std::string>& arguments) {
   std::error_code ignored;
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "python3";
   const std::string python = std::filesystem::exists(beside, ignored) ? beside.string() : "python3";
-  std::vector<std::string> words = {python, "-m", "lithify", "verify"};
+  std::vector<std::string> words = {python, "-c", std::string(verify_script), "verify"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> list;
   for (std::string& word : words) list.push_back(word.data());
   list.push_back(nullptr);
   execvp(list[0], list.data());
-  throw cli::BadArgument(fmt::format("'{}' cannot be run: {}", python, std::strerror(errno)));
+  throw cli::BadArgument(
+      fmt::format("'{}' cannot be run: {}; verify needs the Python package lithify, with torch, onnx and onnxruntime",
+                  python, std::strerror(errno)));
 }
 
 }  // namespace

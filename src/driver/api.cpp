@@ -15,6 +15,7 @@
 #include "driver/live.hpp"
 #include "driver/other_sizes.hpp"
 #include "driver/source.hpp"
+#include "driver/tied_sizes.hpp"
 #include "lithify/lithify.hpp"
 #include "onnx/text.hpp"
 #include "ops/register.hpp"
@@ -199,6 +200,13 @@ ExportResult export_live(FrontEnd& model, CaptureStrategy strategy,
 }
 
 std::vector<Sizes> other_sizes(const Sizes& sample) { return driver::aligned_sizes(sample); }
+
+std::optional<int64_t> tied_size(const std::string& name, const Sizes& sizes) {
+  std::set<std::string> names;
+  for (const auto& [dimension, size] : sizes) names.insert(dimension);
+  const std::optional<program::Expr> formula = driver::formula_of(name, names);
+  return formula ? driver::value_of(*formula, sizes) : std::nullopt;
+}
 
 DiscoverResult discover_file(const ModelSource& model, const ExportOptions& options) {
   return guarded(options.interface, [&] {

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "base/checked.hpp"
+#include "driver/tied_sizes.hpp"
 #include "program/print.hpp"
 
 namespace lithify::driver {
@@ -66,6 +69,15 @@ std::map<std::string, InputSpec::Size> named_symbols(const std::vector<TensorInp
   return symbols;
 }
 
+/// What a name stands for, where it is a formula of other dimensions.
+std::optional<sym::Expr> value_by_names(sym::Context& context, const std::string& name,
+                                        const eval::SymbolTable& dimensions) {
+  std::set<std::string> names;
+  for (const auto& [dimension, symbol] : dimensions) names.insert(dimension);
+  const std::optional<program::Expr> formula = formula_of(name, names);
+  return formula ? eval::evaluate_formula(context, *formula, dimensions) : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<Diagnostic> name_open_sizes(std::vector<TensorInput>& inputs) {
@@ -75,6 +87,9 @@ std::vector<Diagnostic> name_open_sizes(std::vector<TensorInput>& inputs) {
   eval::SymbolTable table;
   for (const auto& [symbol, size] : symbols)
     table.emplace(symbol, size.name.empty() ? context.constant(*size.value) : context.symbol({.name = size.name}));
+  eval::SymbolTable by_name;
+  for (const auto& [symbol, size] : symbols)
+    if (!size.name.empty()) by_name.emplace(size.name, table.at(symbol));
   each_open_size(inputs, [&](const TensorInput& in, size_t axis, InputSpec::Size& size) {
     if (is_symbol(*size.formula)) {
       const InputSpec::Size& symbol = symbols.at(size.formula->name);
@@ -89,7 +104,7 @@ std::vector<Diagnostic> name_open_sizes(std::vector<TensorInput>& inputs) {
     }
     const std::optional<sym::Expr> known = eval::evaluate_formula(context, *size.formula, table);
     const std::string formula = known ? known->str() : program::print(*size.formula);
-    if (size.given)
+    if (size.given && value_by_names(context, size.name, by_name) != known)
       warnings.push_back(renamed(fmt::format("axis {} of '{}' is {} in the file, and is called so instead of '{}'",
                                              axis, in.name, formula, size.name)));
     size.name = formula;
@@ -98,9 +113,16 @@ std::vector<Diagnostic> name_open_sizes(std::vector<TensorInput>& inputs) {
 }
 
 void InputSizes::define(const std::vector<TensorInput>& inputs) {
-  for (bool derived : {false, true})
-    each_open_size(inputs,
-                   [&](const TensorInput& in, size_t, const InputSpec::Size& size) { define(in, size, derived); });
+  // Dimensions that names of others are formulas of come first, wherever they stand.
+  for (const TensorInput& in : inputs)
+    for (size_t i = 0; in.sizes && i < in.sizes->size(); ++i)
+      if (const InputSpec::Size& size = (*in.sizes)[i]; !size.name.empty() && !size.formula && !size.tied)
+        named(in, size, {});
+  for (bool tied : {false, true})
+    for (bool derived : {false, true})
+      each_open_size(inputs, [&](const TensorInput& in, size_t, const InputSpec::Size& size) {
+        if (size.tied.has_value() == tied) define(in, size, derived);
+      });
 }
 
 /// A size that is only a symbol defines it. For a symbol that never stands alone, the first size that is linear in it
@@ -152,6 +174,7 @@ sym::SymbolInfo InputSizes::range_of(const std::string& symbol) const {
 /// The dimension that a size names, or its number.
 onnx::Dim InputSizes::named(const TensorInput& in, const InputSpec::Size& size, sym::SymbolInfo info) {
   if (size.name.empty()) return builder_.dim(*size.value);
+  if (size.tied) return tied(in, size);
   Dimension& known = dimensions_[size.name];
   if (!known.symbol) {
     info.name = size.name;
@@ -164,6 +187,23 @@ onnx::Dim InputSizes::named(const TensorInput& in, const InputSpec::Size& size, 
                 "sizes that differ need different names");
   }
   return known.symbol;
+}
+
+/// The size that is a formula of other dimensions.
+onnx::Dim InputSizes::tied(const TensorInput& in, const InputSpec::Size& size) {
+  eval::SymbolTable table;
+  for (const auto& [name, dimension] : dimensions_) table.emplace(name, dimension.symbol);
+  const std::optional<sym::Expr> known = eval::evaluate_formula(builder_.sym, *size.tied, table);
+  if (!known)
+    throw Error(Code::MissingInputInfo,
+                fmt::format("the size '{}' of the input '{}' does not follow from other sizes", size.name, in.name));
+  const std::optional<int64_t> sample = builder_.sym.sample(*known);
+  if (sample && size.value && *sample != *size.value)
+    throw Error(Code::BadOption,
+                fmt::format("the size '{}' of the input '{}' is {} in the sample, and the formula gives {}", size.name,
+                            in.name, *size.value, *sample),
+                "give a size that does not follow from others its own name");
+  return *known;
 }
 
 }  // namespace lithify::driver

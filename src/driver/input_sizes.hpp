@@ -23,7 +23,7 @@ class InputSizes {
   /// Makes the symbols that the sizes of all inputs are formulas of. To be called once, before `dim`.
   void define(const std::vector<TensorInput>& inputs);
   /// A size of an input. Throws MissingInputInfo where it does not follow from others, and BadOption where one name
-  /// stands for two sizes.
+  /// stands for two sizes, or a formula for another size than the sample has.
   onnx::Dim dim(const TensorInput& in, const InputSpec::Size& size);
   /// The integer that an input is, of which `value` is the tensor.
   onnx::Dim integer(const TensorInput& in, onnx::Value* value);
@@ -40,6 +40,7 @@ class InputSizes {
   };
 
   void define(const TensorInput& in, const InputSpec::Size& size, bool derived);
+  onnx::Dim tied(const TensorInput& in, const InputSpec::Size& size);
   sym::SymbolInfo range_of(const std::string& symbol) const;
   onnx::Dim named(const TensorInput& in, const InputSpec::Size& size, sym::SymbolInfo info);
 

@@ -46,7 +46,17 @@ void parse_head(const std::string& text, std::string_view head, InputSpec& spec)
   spec.name = head;
 }
 
-/// "3", "batch" or "batch=2".
+/// Whether it can be a formula of dimensions.
+bool is_formula(std::string_view s) {
+  constexpr std::string_view operators = "+-*/", others = "(). _";
+  auto is_one_of = [](std::string_view set, unsigned char c) { return set.find(static_cast<char>(c)) != set.npos; };
+  return std::ranges::any_of(s, [&](unsigned char c) { return is_one_of(operators, c); }) &&
+         std::ranges::all_of(s, [&](unsigned char c) {
+           return std::isalnum(c) || c >= 0x80 || is_one_of(operators, c) || is_one_of(others, c);
+         });
+}
+
+/// "3", "batch", "batch=2", "2*batch" or "2*batch=4".
 InputSpec::Size parse_size(const std::string& text, std::string_view item) {
   InputSpec::Size size;
   const size_t eq = item.find('=');
@@ -57,7 +67,7 @@ InputSpec::Size parse_size(const std::string& text, std::string_view item) {
     size.name = item;
   }
   const bool named = eq != std::string_view::npos || !size.value;
-  if ((named && !is_identifier(size.name)) || (eq != std::string_view::npos && !size.value))
+  if ((named && !is_identifier(size.name) && !is_formula(size.name)) || (eq != std::string_view::npos && !size.value))
     bad_spec(text, fmt::format("'{}' is not a size", item));
   if (size.value && *size.value < 0) bad_spec(text, "a size is negative");
   return size;

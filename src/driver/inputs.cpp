@@ -8,6 +8,7 @@
 
 #include "base/options.hpp"
 #include "driver/input_sizes.hpp"
+#include "driver/tied_sizes.hpp"
 
 namespace lithify::driver {
 namespace {
@@ -230,8 +231,9 @@ class InputFinder {
 std::vector<TensorInput> find_inputs(const program::Program& program, const ExportOptions& options,
                                      std::vector<Diagnostic>* warnings) {
   std::vector<TensorInput> found = InputFinder(program, options).run();
-  std::vector<Diagnostic> renamed = name_open_sizes(found);
-  if (warnings) *warnings = std::move(renamed);
+  std::vector<Diagnostic> about_names = name_open_sizes(found);
+  std::ranges::move(tie_sizes(found), std::back_inserter(about_names));
+  if (warnings) *warnings = std::move(about_names);
   return found;
 }
 

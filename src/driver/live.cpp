@@ -91,7 +91,7 @@ class LiveExport {
   /// Traces of all paths that conditions on sizes lead to, merged; else a kind of capture that has the branches as
   /// well.
   LiveConverted followed() {
-    std::optional<Capture> traced = attempt({});
+    std::optional<Capture> traced = attempt({}, /*must_run=*/true);
     if (!traced) return other_kind(refused_);
     if (!traced->escaped_data.empty())
       return other_kind("a trace follows only one outcome of " + traced->escaped_data[0]);
@@ -252,22 +252,45 @@ class LiveExport {
     for (const Sizes& s : many_sizes(sizes.front()))
       if (std::ranges::find(sizes, s) == sizes.end() && sizes.size() < recorded + others && is_taken(s))
         sizes.push_back(s);
+    const std::optional<std::vector<Sizes>> agreed = agreeing(out.converted, sizes);
+    sizes.resize(recorded);
+    out.facts->checked = agreed.value_or(sizes);
+  }
+
+  /// Those of the sizes at which the exported model agrees with the live one; nothing where it cannot be run. Throws
+  /// CheckFailed where they differ.
+  std::optional<std::vector<Sizes>> agreeing(const Converted& converted, const std::vector<Sizes>& sizes) {
     std::vector<std::byte> file;
-    write::write_model(out.converted.evaluated->model, [&](uint64_t size) {
+    write::write_model(converted.evaluated->model, [&](uint64_t size) {
       file.resize(size);
       return file.data();
     });
     const std::vector<Agreement> agreements = model_.check(Bytes(file.data(), file.size()), sizes);
+    std::vector<Sizes> out;
     for (size_t i = 0; i < sizes.size(); ++i) {
       const Agreement& agreement = agreements.at(i);
+      if (agreement.kind == Agreement::Kind::NoRuntime) return std::nullopt;
       if (agreement.kind == Agreement::Kind::Differs)
         throw Error(
             {Code::CheckFailed, Severity::Error,
              fmt::format("the exported model differs from the live one at {}: {}", text_of(sizes[i]), agreement.what),
              Place(), term("script"), ""});
-      const bool reproduced = agreement.kind == Agreement::Kind::NoRuntime && i < recorded;
-      if (agreement.kind == Agreement::Kind::Agrees || reproduced) out.facts->checked.push_back(sizes[i]);
+      if (agreement.kind == Agreement::Kind::Agrees) out.push_back(sizes[i]);
     }
+    return out;
+  }
+
+  /// Whole programs show faults of the exporter where they are run.
+  void check_claimed(const LiveConverted& live) {
+    constexpr size_t most = 3;
+    const program::Program& program = live.converted.opened->program();
+    const Claims claims = make_claims(program, *live.converted.evaluated, facts_of(program, *live.converted.evaluated));
+    const Sizes sample = model_.sample_sizes();
+    std::vector<Sizes> sizes = {sample};
+    if (!sample.empty())
+      for (const Sizes& s : many_sizes(sample))
+        if (sizes.size() < most && claims.holds(s) == true) sizes.push_back(s);
+    agreeing(live.converted, sizes);
   }
 
   /// Every size is a number in a trace: traces at three sizes of each dimension show what it is computed from.
@@ -300,7 +323,9 @@ class LiveExport {
   LiveConverted other_kind(const std::string& why) {
     std::vector<Diagnostic> reasons = {captured(Severity::Error, why)};
     for (CaptureKind kind : model_.other_kinds()) try {
-        return convert({require({kind, {}, false})}, kind, why);
+        LiveConverted out = convert({require({kind, {}, false})}, kind, why);
+        check_claimed(out);
+        return out;
       } catch (const Error& error) {
         // The message of a capture that fails names its kind.
         const Diagnostic& first = error.first();
@@ -339,11 +364,12 @@ class LiveExport {
     }
   }
 
-  /// Nothing, where the model does not run.
-  std::optional<Capture> attempt(const CaptureRequest& request) {
+  /// Nothing, where the model cannot be captured so. Throws where it does not run, and must.
+  std::optional<Capture> attempt(const CaptureRequest& request, bool must_run = false) {
     try {
       return capture(request);
     } catch (const CannotCapture& e) {
+      if (must_run && dynamic_cast<const CannotRun*>(&e)) throw Error(Code::CannotCapture, e.what());
       refused_ = e.what();
       return std::nullopt;
     }

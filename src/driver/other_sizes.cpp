@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <optional>
 #include <set>
 
 namespace lithify::driver {
@@ -25,14 +27,22 @@ Sizes moved(const Sizes& sample, int64_t direction) {
   return out;
 }
 
+/// The first two other dimensions whose sizes add up to that of dimension `i`.
+std::optional<std::pair<size_t, size_t>> summands(const Sizes& sample, size_t i) {
+  for (size_t a = 0; a < sample.size(); ++a)
+    for (size_t b = a + 1; b < sample.size(); ++b)
+      if (a != i && b != i && sample[a].second + sample[b].second == sample[i].second) return {{a, b}};
+  return std::nullopt;
+}
+
 /// A dimension that is the sum of two others stays so: the past, the present, and both.
 Sizes with_sums_kept(const Sizes& sample, const Sizes& moved) {
   Sizes out = moved;
-  for (size_t i = 0; i < sample.size(); ++i)
-    for (size_t a = 0; a < sample.size(); ++a)
-      for (size_t b = a + 1; b < sample.size(); ++b)
-        if (a != i && b != i && sample[a].second + sample[b].second == sample[i].second)
-          out[i].second = moved[a].second + moved[b].second;
+  std::vector<size_t> ascending(sample.size());  // a sum may be a summand of a larger one
+  std::iota(ascending.begin(), ascending.end(), size_t{0});
+  std::ranges::stable_sort(ascending, {}, [&](size_t i) { return sample[i].second; });
+  for (size_t i : ascending)
+    if (const auto of = summands(sample, i)) out[i].second = out[of->first].second + out[of->second].second;
   return out;
 }
 
@@ -58,7 +68,8 @@ std::vector<Sizes> aligned_sizes(const Sizes& sample) {
   std::vector<Sizes> out;
   for (int64_t direction : {1, -1}) {
     const Sizes plain = moved(sample, direction);
-    for (const Sizes& candidate : {plain, with_sums_kept(sample, plain), with_equals_kept(sample, plain)}) {
+    const Sizes equals = with_equals_kept(sample, plain);
+    for (const Sizes& candidate : {with_sums_kept(sample, equals), with_sums_kept(sample, plain), equals, plain}) {
       const bool positive = std::ranges::all_of(candidate, [](auto& dimension) { return dimension.second > 0; });
       if (positive && std::ranges::find(out, candidate) == out.end()) out.push_back(candidate);
     }

@@ -13,7 +13,8 @@ int64_t aligned_step(int64_t size);
 
 /// Sizes at which a model may run that runs at the sample's, the likeliest first. They differ from the sample's, and
 /// from each other, by different amounts, so that a number of the program shows which size it is. What powers of two
-/// divide a size divides its step, as windows and strides want it.
+/// divide a size divides its step, as windows and strides want it. Sizes that are equal in the sample, or the sum of
+/// two others, stay so at first: the model may need it, or do something else where it does not hold.
 std::vector<Sizes> aligned_sizes(const Sizes& sample);
 
 /// More of them, all different: what a formula has to explain at all of them is hardly explained by a wrong one.

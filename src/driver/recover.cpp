@@ -6,6 +6,7 @@
 
 #include "base/options.hpp"
 #include "driver/errors.hpp"
+#include "driver/tied_sizes.hpp"
 #include "provenance/compare.hpp"
 
 namespace lithify::driver {
@@ -15,6 +16,23 @@ using provenance::Dimension;
 using provenance::Findings;
 using provenance::Search;
 using provenance::Solution;
+
+/// Throws where sizes of another trace do not agree with the formulas that their names are.
+void check_tied(const std::vector<TensorInput>& inputs, const std::vector<TensorInput>& other, const Sizes& sizes) {
+  for (size_t n = 0; n < inputs.size() && n < other.size(); ++n) {
+    if (!inputs[n].sizes || !other[n].sizes || inputs[n].sizes->size() != other[n].sizes->size()) continue;
+    for (size_t i = 0; i < inputs[n].sizes->size(); ++i) {
+      const InputSpec::Size& size = (*inputs[n].sizes)[i];
+      const std::optional<int64_t> expected = size.tied ? value_of(*size.tied, sizes) : std::nullopt;
+      const std::optional<int64_t> found = (*other[n].sizes)[i].value;
+      if (expected && found && *expected != *found)
+        throw Error(Code::TracesDiverge,
+                    fmt::format("the size '{}' of the input '{}' is {} in another trace, and the formula gives {}",
+                                size.name, inputs[n].name, *found, *expected),
+                    "give a size that does not follow from others its own name");
+    }
+  }
+}
 
 /// Adds the sizes that the declared dimensions have in another trace: the names are those of the first.
 void add_sizes(const PreparedModel& model, const Trace& trace, size_t k, std::vector<Dimension>& dimensions) {
@@ -33,6 +51,9 @@ void add_sizes(const PreparedModel& model, const Trace& trace, size_t k, std::ve
     if (d.sizes.size() <= k)
       throw Error(Code::TracesDiverge,
                   fmt::format("a trace does not have the size of the dimension '{}'", model.sym().info(d.symbol).name));
+  Sizes sizes;
+  for (const Dimension& d : dimensions) sizes.emplace_back(model.sym().info(d.symbol).name, d.sizes[k]);
+  check_tied(model.inputs(), other, sizes);
 }
 
 /// The dimensions whose size in the sample is known, with their sizes in all traces.

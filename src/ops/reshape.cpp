@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "eval/evaluator.hpp"
 #include "ops/slicing.hpp"
 
 namespace lithify::ops {

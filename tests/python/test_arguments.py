@@ -167,6 +167,46 @@ def test_dynamic_shapes(shapes: Any, name: str) -> None:
     assert lithify.export(Net().eval(), X, dynamic_shapes=shapes).inputs[0].shape == [name, "4"]
 
 
+class Joined(nn.Module):
+    def forward(self, x: torch.Tensor, past: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.cat([past, x], 1) * mask
+
+
+def joined(past: int, sequence: int) -> tuple[torch.Tensor, ...]:
+    return torch.randn(2, sequence), torch.randn(2, past), torch.rand(2, past + sequence)
+
+
+@pytest.mark.parametrize("how", ["auto", "trace", "script", "export"])
+@pytest.mark.parametrize("name", ["past+sequence", "sequence + past", "2*past - past + sequence"])
+def test_a_name_that_is_a_formula(name: str, how: Any) -> None:
+    axes = {"x": {1: "sequence"}, "past": {1: "past"}, "mask": {1: name}}
+    result = lithify.export(Joined(), joined(5, 3), dynamic_axes=axes, capture=how)
+    assert [v.shape[1] for v in result.inputs] == ["sequence", "past", "sequence + past"]
+    assert [d.name for d in result.dimensions] == ["past", "sequence"] and result.messages == []
+    for sizes in ((5, 3), (1, 1), (2, 7)):
+        close(result, Joined(), *joined(*sizes))
+
+
+def test_formulas_that_the_sample_contradicts_and_names_that_are_no_formulas() -> None:
+    axes: Any = {"x": {1: "sequence"}, "past": {1: "past"}, "mask": {1: "past+sequence+1"}}
+    words = r"the size 'past\+sequence\+1' of the input 'mask' is 8 in the sample, and the formula gives 9"
+    with pytest.raises(lithify.ExportError, match=words):
+        lithify.export(Joined(), joined(5, 3), dynamic_axes=axes)
+    # There is no dimension 'len': these are names, as torch.onnx.export takes them.
+    for name in ("seq-len", "seq len", "past/len"):
+        assert lithify.export(Net().eval(), X, dynamic_axes={"x": {0: name}}).inputs[0].shape[0] == name
+
+
+def test_dimensions_of_torch_that_are_formulas() -> None:
+    class Repeated(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x.repeat(2, 1) + y
+
+    shapes = {"x": {0: BATCH}, "y": {0: 2 * BATCH}}
+    result = lithify.export(Repeated(), (X, torch.randn(6, 4)), dynamic_shapes=shapes, verify=True)
+    assert [v.shape[0] for v in result.inputs] == ["batch", "2*batch"]
+
+
 def test_a_name_that_is_nothing_is_ignored_with_a_warning() -> None:
     with pytest.warns(UserWarning, match="'mask'"):
         lithify.export(Net().eval(), X, dynamic_axes={"mask": {0: "n"}, "x": {0: "n"}})
@@ -269,7 +309,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"dynamic_axes": {"x": 0}}, "neither a dict"),
     ({"dynamic_shapes": ({0: "n"}, None)}, "2 entries for 1"),
     ({"dynamic_shapes": {"y": {0: "n"}}}, "'y'"),
-    ({"dynamic_shapes": ({0: BATCH * 2},)}, "formulas"),
+    ({"dynamic_shapes": ({0: BATCH * 2},)}, "formula of others"),
     ({"dynamic_shapes": ({0: 7},)}, "to 7; the sample has 3"),
 ]
 
@@ -534,7 +574,7 @@ def test_every_parameter_is_in_the_table() -> None:
     assert [ours[p].kind for p in theirs] == [theirs[p].kind for p in theirs]
     assert list(ours)[:3] == list(theirs)[:3]
     others = {p for p in theirs if ours[p].default != theirs[p].default}
-    assert others <= {"dynamo", "external_data", "training", "operator_export_type"}, "a default is another"
+    assert others <= {"dynamo", "external_data", "training", "operator_export_type", "verify"}, "a default is another"
     assert set(TABLE) == set(ours) - {"model"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
 from pathlib import Path
@@ -15,6 +16,7 @@ import lithify
 from lithify import _core, _samples
 from tests.driver import Session, compare, flat
 from tests.recover.corpus import CORPUS, OTHER_SIZES, SIZES, HardCoded
+from tests.vision import torchvision
 
 
 @pytest.mark.parametrize("model", CORPUS, ids=lambda m: m.name)
@@ -47,7 +49,7 @@ class Mean(nn.Module):
 
 
 class ByLength(nn.Module):
-    """TorchScript and torch.export can have it; a trace has one side."""
+    """A trace has one side, and so has torch.export, as a condition."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if x.shape[1] > 4:
@@ -87,7 +89,7 @@ CHOICES: list[tuple[nn.Module, dict[int, str], str, str]] = [
     (Doubled(), {}, "trace", "no size is dynamic"),
     (Doubled(), {1: "n"}, "trace", "one run shows all"),
     (Mean(), {1: "n"}, "trace", "one run shows all"),
-    (ByLength(), {1: "n"}, "script", "do not determine what it does at others"),
+    (ByLength(), {1: "n"}, "trace", "2 paths, merged"),
     (ByData(), {1: "n"}, "script", "one outcome of bool of a tensor at .*test_capture.py"),
     (OnlySample(), {0: "n"}, "trace", "one run shows all"),
 ]
@@ -99,7 +101,8 @@ def test_choice(model: nn.Module, axes: Any, kind: str, why: str, out: Path) -> 
     assert result.capture == kind
     assert re.search(why, result.why), result.why
     session = Session(out)
-    for x in (torch.randn(3, 4), -torch.rand(3, 4), torch.randn(3 + 5 * (0 in axes), 4 + 5 * (1 in axes))):
+    fits = 4 if any("n <= 4" in d.constraints for d in result.dimensions) else 9
+    for x in (torch.randn(3, 4), -torch.rand(3, 4), torch.randn(3 + 5 * (0 in axes), fits if 1 in axes else 4)):
         compare(session.run(x), [model(x)], outputs=session.outputs)
 
 
@@ -109,18 +112,115 @@ def test_model_that_acts_otherwise_while_exported() -> None:
     assert lithify.export(Unlike(), torch.randn(3, 4), capture="export").capture == "export"
 
 
+class WithCond(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 2, (x,))
+
+
+class Rounds(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, : round(x.shape[1] * 0.5)]
+
+
+class FailsWhileTraced(nn.Module):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.jit.is_tracing():
+            raise self.error
+        return x * 2
+
+
+class Scripted(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.jit.is_scripting():
+            return x * 2
+        return x * 3
+
+
+def test_what_the_tracer_cannot_record_is_captured_otherwise(out: Path) -> None:
+    result = lithify.export(WithCond(), torch.randn(3, 4), out, dynamic_axes={"x": {1: "n"}})
+    assert result.capture == "export" and result.why.startswith("the tracer cannot record the model: ")
+    session = Session(out)
+    for x in (torch.ones(3, 5), -torch.ones(3, 6)):
+        compare(session.run(x), [WithCond()(x)], outputs=session.outputs)
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), RuntimeError("INTERNAL ASSERT\nmore"), RecursionError()])
+def test_exceptions_are_reasons_why_an_attempt_failed(error: BaseException) -> None:
+    result = lithify.export(FailsWhileTraced(error), torch.randn(3, 4))
+    assert result.capture == "export" and "\n" not in result.why
+    with pytest.raises(lithify.ExportError, match=f"the tracer cannot record the model: {type(error).__name__}"):
+        lithify.export(FailsWhileTraced(error), torch.randn(3, 4), capture="trace")
+
+
+def test_every_reason_is_reported_where_no_attempt_is_left() -> None:
+    with pytest.raises(lithify.ExportError) as caught:
+        lithify.export(Rounds(), torch.randn(3, 4), dynamic_axes={"x": {1: "n"}})
+    reasons = [m.text for m in caught.value.messages]
+    assert len(reasons) == 3 and reasons[0].startswith("the tracer cannot record the model: ")
+    assert "SerializeError" in reasons[1] and reasons[2].startswith("torch.jit.script cannot capture the model: ")
+
+
+@pytest.mark.parametrize("how", ["auto", "trace", "script", "export"])
+def test_only_a_model_that_fails_in_eager_mode_cannot_be_run(how: Any) -> None:
+    with pytest.raises(lithify.ExportError, match=r"cannot be run on the sample \(input: float32\[3, 4\]\): RuntimeError"):
+        lithify.export(nn.Linear(5, 6), torch.randn(3, 4), capture=how)
+
+
+def test_a_scripted_program_is_compared_with_the_model() -> None:
+    with pytest.raises(lithify.ExportError, match=r"torch\.jit\.script gives other results"):
+        lithify.export(Scripted(), torch.randn(3, 4), capture="script")
+    assert lithify.export(Doubled(), torch.randn(3, 4), capture="script").capture == "script"
+
+
+def test_a_cache_takes_two_traces(out: Path) -> None:
+    """total = past + sequence holds at the sizes of the second trace, too; at others the model does something else."""
+    torchvision()  # transformers imports it
+    import transformers
+
+    config = transformers.LlamaConfig(
+        hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, vocab_size=30
+    )
+    model = transformers.LlamaForCausalLM(config).eval()
+
+    def arguments(batch: int, past: int, sequence: int) -> dict[str, Any]:
+        cache = transformers.DynamicCache(config=config)
+        cache.update(torch.randn(batch, 1, past, 8), torch.randn(batch, 1, past, 8), 0)
+        ids, mask = torch.randint(0, 30, (batch, sequence)), torch.ones(batch, past + sequence, dtype=torch.int64)
+        return {"input_ids": ids, "attention_mask": mask, "past_key_values": cache}
+
+    axes = {"input_ids": {0: "batch", 1: "sequence"}, "attention_mask": {0: "batch", 1: "total"}}
+    axes |= {f"past_key_values.0.{kind}": {0: "batch", 2: "past"} for kind in ("key", "value")}
+    result = lithify.export(model, (), out, kwargs=arguments(2, 5, 3), dynamic_axes=axes)
+    assert result.capture == "trace" and "traces of two runs" in result.why
+    assert result.seconds["capture"] < 5
+    session = Session(out)
+    for sizes in ((2, 5, 3), (1, 4, 1), (3, 2, 6)):
+        given = arguments(*sizes)
+        with torch.no_grad():
+            expected = model(**copy.deepcopy(given))
+        layer = given["past_key_values"].layers[0]
+        got = session.run(given["input_ids"], given["attention_mask"], layer.keys, layer.values)
+        compare(got, flat([expected.logits, expected.past_key_values.layers[0].keys, expected.past_key_values.layers[0].values]))
+
+
 def test_a_model_that_runs_at_the_sample_only_is_refused_another_size() -> None:
     with pytest.raises(lithify.ExportError, match="LTH063"):
         lithify.export(OnlySample(), torch.randn(3, 4), dynamic_axes={"x": {1: "n"}})
 
 
-def test_other_sizes_differ_by_different_amounts() -> None:
+def test_other_sizes_keep_what_ties_those_of_the_sample_first() -> None:
     sample = {"batch": 2, "height": 224, "width": 224, "past": 6, "total": 8}
     tried = [dict(sizes) for sizes in _core.other_sizes(list(sample.items()))]
     for at in tried:
         assert all(at[name] != size and at[name] > 0 for name, size in sample.items())
-    assert len(set(tried[0].values())) == 5 and tried[0]["height"] % 32 == tried[0]["width"] % 32 == 0
-    assert any(at["past"] + at["batch"] == at["total"] for at in tried)
+        assert at["height"] % 32 == at["width"] % 32 == 0
+    tied = [(at["past"] + at["batch"] == at["total"], at["height"] == at["width"]) for at in tried]
+    assert tied[:4] == [(True, True), (True, False), (False, True), (False, False)]
+    assert len(set(tried[3].values())) == 5
 
 
 def test_other_sizes_repeat_what_is_there() -> None:

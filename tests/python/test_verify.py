@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +20,9 @@ from onnx import numpy_helper
 from torch import nn
 
 import lithify
+from lithify._check import Checker
+from lithify._errors import CannotCheck, CannotRun
+from lithify._signature import bind
 from tests.cases import ROOT
 from tests.driver import LITHIFY
 
@@ -158,3 +163,146 @@ def test_no_valid_model(tmp_path: Path) -> None:
     file.graph.node[0].op_type = "NoSuchOperator"
     with pytest.raises(lithify.ExportError, match="checker"):
         lithify.verify(model, file.SerializeToString(), x)
+
+
+class ByLength(nn.Module):
+    """Traced, it has one side."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(40, 40)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(x) if x.shape[0] > 2 else self.fc(x) + 1
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_a_failed_verification_leaves_what_was_there(external: bool, tmp_path: Path) -> None:
+    file, x, axes = tmp_path / "m.onnx", torch.randn(3, 40), {"x": {0: "n"}}
+
+    def export(**more: Any) -> lithify.Result:
+        return lithify.export(ByLength(), x, file, dynamic_axes=axes, capture="trace", external_data=external, **more)
+
+    with pytest.raises(lithify.ExportError, match=r"(?s)differs from the live one.*n=1 .*differs by"):
+        export(verify=True)
+    assert list(tmp_path.iterdir()) == []
+    written = export(verify=False)
+    assert written.path == file and (written.external_file == tmp_path / "m.onnx.data") == external
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    assert len(before) == 1 + external
+    with pytest.raises(lithify.ExportError):
+        export(verify=True)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+    stream = io.BytesIO()
+    with pytest.raises(lithify.ExportError):
+        lithify.export(ByLength(), x, stream, dynamic_axes=axes, capture="trace", verify=True)
+    assert stream.getvalue() == b""
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_a_verified_file_is_the_same(external: bool, tmp_path: Path) -> None:
+    x, model = torch.randn(3, 40), nn.Linear(40, 40)
+    files = []
+    for verify in (True, False, None):
+        folder = tmp_path / str(verify)
+        folder.mkdir()
+        result = lithify.export(model, x, folder / "m.onnx", external_data=external, verify=verify)
+        assert result.path == folder / "m.onnx" and result.external_file == (folder / "m.onnx.data" if external else None)
+        files.append({p.name: p.read_bytes() for p in folder.iterdir()})
+    assert files[0] == files[1] == files[2] and len(files[0]) == 1 + external
+
+
+class Cached(nn.Module):
+    """It runs where total = past + sequence, and nowhere else."""
+
+    def forward(self, x: torch.Tensor, past: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return (torch.cat([past, x], 1) * mask.unsqueeze(-1)).softmax(1)
+
+
+def cached(batch: int = 4, past: int = 5, sequence: int = 3) -> tuple[torch.Tensor, ...]:
+    return torch.randn(batch, sequence, 4), torch.randn(batch, past, 4), torch.rand(batch, past + sequence)
+
+
+@pytest.mark.parametrize("total", ["total", "past+sequence", "sequence + past"])
+def test_dimensions_that_depend_on_each_other_change_together(total: str) -> None:
+    axes = {"x": {0: "batch", 1: "sequence"}, "past": {0: "batch", 1: "past"}, "mask": {0: "batch", 1: total}}
+    result = lithify.export(Cached(), cached(), dynamic_axes=axes, verify=True)
+    assert result.inputs[2].shape[1] == ("total" if total == "total" else "sequence + past")
+    seen = lithify.verify(Cached(), result, cached())
+    assert seen and not any(run.skipped for run in seen.runs), str(seen)
+    ran = [run.what for run in seen.runs]
+    if total == "total":
+        assert "past=1, total=4" in ran and "total=9, sequence=4, past=5" in ran
+    else:
+        assert "past=1" in ran and "sequence=11" in ran
+
+
+def checker(result: lithify.Result, model: nn.Module, *sample: torch.Tensor) -> Checker:
+    axes = [{i: d for i, d in enumerate(v.shape) if not d.isdigit()} for v in result.inputs]
+    return Checker(model, bind(model.forward, sample, {}), axes, result.bytes or b"")
+
+
+def test_one_comparison() -> None:
+    x = torch.randn(3, 40)
+    wrong = checker(lithify.export(ByLength(), x, dynamic_axes={"x": {0: "n"}}, capture="trace"), model := ByLength(), x)
+    right = checker(lithify.export(model, x, dynamic_axes={"x": {0: "n"}}, capture="trace"), model, x)
+    assert right.check() is None and right.check({"n": 5}) is None
+    assert re.match(r"output: differs by [\d.]+ of its largest element", right.check({"n": 2}) or "")
+    assert wrong.check() is not None  # its weights are others
+    tied = {"x": {1: "sequence"}, "past": {1: "past"}, "mask": {1: "past+sequence"}}
+    both = checker(lithify.export(Cached(), cached(), dynamic_axes=tied), Cached(), *cached())
+    assert both.check({"past": 1}) is None and both.check({"past": 9, "sequence": 1}) is None
+    both.axes = [{1: "sequence"}, {1: "past"}, {}]
+    with pytest.raises(CannotRun, match="does not run: RuntimeError"):
+        both.check({"past": 1})
+
+
+def test_what_the_runtime_lacks_is_not_a_difference() -> None:
+    library = torch.library.Library("lithify_check", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: x + x, "CompositeExplicitAutograd")
+
+    class Twice(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.ops.lithify_check.twice(x)
+
+    result = lithify.export(Twice(), torch.randn(2), allow_custom=True)
+    with pytest.raises(CannotCheck, match="ONNX Runtime cannot run the model"):
+        checker(result, Twice(), torch.randn(2)).check()
+
+
+def test_random_numbers_state_and_types_that_numpy_lacks() -> None:
+    class Random(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x + torch.rand(3, 4), x * 2
+
+    class Sums(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.ones(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.total += x.sum(0)
+            return x + self.total
+
+    class Halved(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 0.5
+
+    x = torch.randn(3, 4)
+    lithify.export(Random(), x, verify=True)
+    lithify.export(Sums(), x, verify=True, state="io")
+    lithify.export(Halved(), x.bfloat16(), verify=True)
+    lithify.export(Halved(), torch.randn(3, 4, dtype=torch.complex64), verify=True)
+    lithify.export(nn.Dropout(0.5), x, verify=True, training=torch.onnx.TrainingMode.TRAINING)
+
+
+def test_what_verification_needs(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("")
+    env = os.environ | {"PYTHONPATH": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    command = [str(LITHIFY), "verify", "m.pt", "m.onnx"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env | {"PYTHONNOUSERSITE": "1"}, timeout=60)
+    if "No module named 'lithify'" in done.stderr:  # it is not installed here
+        assert done.returncode == 2 and "needs the Python package lithify, with torch, onnx and onnxruntime" in done.stderr
+    done = subprocess.run(command, capture_output=True, text=True, env=env | {"PATH": str(tmp_path)}, timeout=60)
+    assert done.returncode != 0 and "verify needs the Python package lithify" in done.stderr

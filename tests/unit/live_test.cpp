@@ -20,6 +20,7 @@ class TextModel final : public FrontEnd {
   bool follows = true;
   std::vector<std::string> escaped_sizes = {}, escaped_data = {};
   int64_t most = 1000;                  ///< it does not run at larger sizes
+  std::function<void()> fails = {};     ///< called when it is traced
   std::vector<std::string> asked = {};  ///< "trace batch=3, seq=5"
 
   Sizes sample_sizes() override { return {{"batch", 5}, {"seq", 7}}; }
@@ -35,6 +36,7 @@ class TextModel final : public FrontEnd {
     }
     asked.push_back(text);
     if (request.kind == CaptureKind::Script) throw CannotCapture("TorchScript cannot capture the model");
+    if (fails) fails();
     if (std::max(sizes[0], sizes[1]) > most) throw CannotCapture("the model does not run");
     auto bytes = std::make_shared<std::string>(program(sizes[0], sizes[1]));
     Capture out;
@@ -108,6 +110,25 @@ TEST_CASE("contents that escape need another kind of capture, and all reasons ar
     CHECK(e.messages[1].text == "TorchScript cannot capture the model");
   }
   CHECK(model.asked == std::vector<std::string>{"trace", "script"});
+}
+
+TEST_CASE("what cannot be traced is captured otherwise, unless the model itself fails") {
+  TextModel model;
+  model.returned = flat;
+  model.fails = [] { throw CannotCapture("the tracer fails"); };
+  CHECK_THROWS_WITH_AS(exported(model), doctest::Contains("the tracer fails"), ExportError);
+  CHECK(model.asked == std::vector<std::string>{"trace", "script"});
+  model.asked.clear();
+  model.fails = [] { throw CannotRun("the model fails"); };
+  CHECK_THROWS_WITH_AS(exported(model), doctest::Contains("the model fails"), ExportError);
+  CHECK(model.asked == std::vector<std::string>{"trace"});
+}
+
+TEST_CASE("other sizes keep the equalities and sums of the sample first") {
+  const std::vector<Sizes> tried = other_sizes({{"past", 5}, {"sequence", 3}, {"total", 8}, {"other", 3}});
+  REQUIRE(tried.size() >= 4);
+  CHECK(tried[0] == Sizes{{"past", 6}, {"sequence", 7}, {"total", 13}, {"other", 7}});
+  CHECK(tried[1] == Sizes{{"past", 6}, {"sequence", 7}, {"total", 13}, {"other", 9}});
 }
 
 TEST_CASE("where sizes are not followed, traces at three sizes show what they are") {
