@@ -13,7 +13,7 @@ namespace {
 using Symbols = std::vector<sym::Expr>;
 
 constexpr int64_t largest_unit = 256;
-constexpr int64_t divisible = 64 * 9 * 5 * 7 * 11;  // by whatever models divide sizes by
+constexpr int64_t divisible = int64_t{64} * 9 * 5 * 7 * 11;  // by whatever models divide sizes by
 
 /// Whether an assumption holds for every size when each symbol is a multiple of its number.
 bool holds(sym::Context& sym, const sym::Assumption& assumed, const Symbols& symbols, const Symbols& units,
