@@ -85,11 +85,13 @@ format: setup
 	.venv/bin/ruff check -q --fix .
 	.venv/bin/ruff format -q .
 
-lint: build
+# On unity groups, of which clang-tidy parses the headers once: a fifth of the time. It needs nothing compiled.
+lint: setup
 	clang-format --dry-run -Werror $(SOURCES)
-	run-clang-tidy -quiet -p build '/src/.*\.cpp$$'
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+	@cmake -S . -B build-lint -G Ninja -DCCACHE=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON --log-level=WARNING
+	run-clang-tidy -quiet -j $(JOBS) -p build-lint '/lithify_core\.dir/' '$(CURDIR)/src/'
 
 clean:
-	rm -rf build build-asan build-tsan build-static
+	rm -rf build build-asan build-tsan build-static build-lint

@@ -33,6 +33,7 @@ class Handles {
   void* add(T object) {
     std::lock_guard lock(mutex_);
     objects_.emplace(next_, std::move(object));
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): nothing dereferences it.
     return reinterpret_cast<void*>(std::exchange(next_, next_ + 2));
   }
 

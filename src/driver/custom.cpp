@@ -66,18 +66,18 @@ using Lookup = std::function<const onnx::Value*(const std::string&)>;
 
 /// "like x", "int64 like x", "float32[x.0, ?, 10]".
 onnx::Builder::Fact parse_fact(onnx::Builder& b, const std::string& text, const Lookup& value) {
-  auto refuse = [&] [[noreturn]] (const std::string& why) {
-    throw Error(Code::BadOption, fmt::format("the type '{}' of a custom operator's output: {}", text, why),
-                "write 'like x', 'int64 like x', or 'float32[x.0, ?, 10]'");
+  auto error = [&](const std::string& why) {
+    return Error(Code::BadOption, fmt::format("the type '{}' of a custom operator's output: {}", text, why),
+                 "write 'like x', 'int64 like x', or 'float32[x.0, ?, 10]'");
   };
   auto named = [&](std::string_view name) {
     const onnx::Value* v = value(std::string(trimmed(name)));
-    if (!v) refuse(fmt::format("'{}' is not a tensor here", trimmed(name)));
+    if (!v) throw error(fmt::format("'{}' is not a tensor here", trimmed(name)));
     return v;
   };
   auto type_of = [&](std::string_view name) {
     const auto t = dtype_named(trimmed(name));
-    if (!t) refuse(fmt::format("there is no element type '{}'", trimmed(name)));
+    if (!t) throw error(fmt::format("there is no element type '{}'", trimmed(name)));
     return *t;
   };
   if (const size_t like = text.find("like "); like != std::string::npos) {
@@ -85,7 +85,7 @@ onnx::Builder::Fact parse_fact(onnx::Builder& b, const std::string& text, const 
     return {like == 0 ? v->dtype : type_of(text.substr(0, like)), v->shape};
   }
   const size_t open = text.find('[');
-  if (open == std::string::npos || text.back() != ']') refuse("it has no sizes");
+  if (open == std::string::npos || text.back() != ']') throw error("it has no sizes");
   onnx::Builder::Fact fact{type_of(text.substr(0, open)), {}};
   for (const std::string& size : listed(std::string_view(text).substr(open + 1, text.size() - open - 2))) {
     if (size == "?") {
@@ -96,10 +96,10 @@ onnx::Builder::Fact parse_fact(onnx::Builder& b, const std::string& text, const 
       const size_t dot = size.find('.');
       const auto axis =
           dot == std::string::npos ? std::nullopt : number<int64_t>(std::string_view(size).substr(dot + 1));
-      if (!axis) refuse(fmt::format("'{}' is not a size", size));
+      if (!axis) throw error(fmt::format("'{}' is not a size", size));
       const onnx::Shape& shape = named(std::string_view(size).substr(0, dot))->shape;
       const auto rank = static_cast<int64_t>(shape.size()), at = *axis < 0 ? *axis + rank : *axis;
-      if (at < 0 || at >= rank) refuse(fmt::format("'{}' has {} dimensions", size.substr(0, dot), rank));
+      if (at < 0 || at >= rank) throw error(fmt::format("'{}' has {} dimensions", size.substr(0, dot), rank));
       fact.shape.push_back(shape[static_cast<size_t>(at)]);
     }
   }
@@ -273,7 +273,7 @@ class Body {
       std::vector<onnx::Builder::Fact> facts;
       for (const std::string& t : line.types)
         facts.push_back(parse_fact(c_.onnx, t, [&](const std::string& name) { return value(name); }));
-      out = c_.onnx.foreign(line.domain, line.op, inputs, attributes(line), std::move(facts));
+      out = c_.onnx.foreign(line.domain, line.op, inputs, attributes(line), facts);
     }
     for (size_t i = 0; i < out.size() && i < line.results.size(); ++i) values_[line.results[i]] = out[i];
     return out;
@@ -415,7 +415,7 @@ class PluginCall : public CustomCall {
       facts.push_back(parse_fact(c_.onnx, text, [&](const std::string& name) -> const onnx::Value* {
         return c_.schema.argument(name) ? c_.maybe_tensor(name) : nullptr;
       }));
-    const auto out = c_.onnx.foreign(domain, op_type, values(inputs), converted(attributes), std::move(facts));
+    const auto out = c_.onnx.foreign(domain, op_type, values(inputs), converted(attributes), facts);
     return {out.begin(), out.end()};
   }
 

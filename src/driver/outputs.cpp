@@ -111,7 +111,8 @@ void split_complex(onnx::Builder& b, Outputs& outputs, std::vector<Diagnostic>& 
 
 void check_dynamic(const ExportOptions& options, const onnx::Graph& graph, const std::vector<TensorInput>& inputs,
                    std::vector<Diagnostic>& diagnostics) {
-  for (auto& [name, axes] : options.dynamic_axes) {
+  for (const auto& declared : options.dynamic_axes) {
+    const std::string& name = declared.first;
     bool input =
         std::any_of(inputs.begin(), inputs.end(), [&](auto& in) { return in.name == name || in.path == name; });
     auto out = std::find_if(graph.outputs.begin(), graph.outputs.end(), [&](auto* v) { return v->name == name; });
@@ -120,7 +121,7 @@ void check_dynamic(const ExportOptions& options, const onnx::Graph& graph, const
       throw Error(Code::UnknownInput,
                   fmt::format("{} names '{}', which is neither an input nor an output", option("dynamic_axes"), name),
                   fmt::format("the names are {}", names_of(inputs, graph)));
-    for (auto& [axis, dim] : axes) {
+    for (auto& [axis, dim] : declared.second) {
       int64_t rank = static_cast<int64_t>((*out)->rank()), at = axis < 0 ? axis + rank : axis;
       if (at < 0 || at >= rank)
         throw Error(Code::BadOption,

@@ -60,7 +60,7 @@ class Evaluator::Repetition {
   void run() {
     sym::SymbolInfo info{.name = count_ ? symbol_name(s_.targets[0]) : "iteration", .lower = 0};
     if (count_) info.below = *count_;
-    index_ = b_.sym.symbol(std::move(info));
+    index_ = b_.sym.symbol(info);
     if (!count_) first_condition_ = e_.evaluate(s_.values[0], frame_);
     for (int tries = 0; tries < most_tries; ++tries) {
       attempt_.undo();

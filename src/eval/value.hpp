@@ -149,9 +149,9 @@ class Value {
                             Quantized, std::shared_ptr<List>, Tuple, std::shared_ptr<Dict>, std::shared_ptr<Object>,
                             Enum, Function, Uninitialized, Poison, Undecided, Maybe>;
   Value() = default;
-  template <class T>
+  template <class T>  // NOLINTNEXTLINE(bugprone-forwarding-reference-overload): the constraint excludes Value
   requires std::constructible_from<Data, T> &&(!std::same_as<std::remove_cvref_t<T>, Value>)Value(T&& v)
-      : data_(std::forward<T>(v)) {}  // NOLINT: conversion is the point
+      : data_(std::forward<T>(v)) {}
   Value(const char* text) : data_(std::string(text)) {}
   /// A new tensor of its own.
   Value(onnx::Value* v) : data_(std::make_shared<Tensor>(v)) {}

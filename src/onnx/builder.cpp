@@ -43,7 +43,7 @@ void append_attribute(std::string& key, const Attribute& a) {
 std::string key_of(const Node& node) {
   std::string key = node.op_type;
   key += '\0';
-  for (const Value* v : node.inputs) append_key(key, &v, sizeof(v));
+  for (const void* v : node.inputs) append_key(key, &v, sizeof(v));
   key += '\2';
   for (const Attribute& a : node.attributes) append_attribute(key, a);
   return key;
@@ -152,8 +152,8 @@ void Builder::needs_opset(std::string_view what, int since) const {
               fmt::format("export with {} or higher", option("opset", since)));
 }
 
-std::vector<Value*> Builder::foreign(std::string domain, std::string_view type, Inputs inputs, Attributes attributes,
-                                     const std::vector<Fact>& facts) {
+std::vector<Value*> Builder::foreign(std::string domain, std::string_view type, const Inputs& inputs,
+                                     Attributes attributes, const std::vector<Fact>& facts) {
   Node node;
   node.domain = std::move(domain);
   node.op_type = type;

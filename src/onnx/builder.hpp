@@ -44,7 +44,7 @@ class Builder {
     Value::Form form = Value::Form::Tensor;
   };
   /// A node of another domain, whose outputs have these facts. It is never folded, shared or rewritten.
-  std::vector<Value*> foreign(std::string domain, std::string_view type, Inputs inputs, Attributes attributes,
+  std::vector<Value*> foreign(std::string domain, std::string_view type, const Inputs& inputs, Attributes attributes,
                               const std::vector<Fact>& outputs);
 
   /// The same value under a name of its own.

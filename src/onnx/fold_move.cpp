@@ -11,7 +11,6 @@ namespace {
 using Picked = std::optional<std::vector<int64_t>>;
 
 Sizes sizes_of(const Value& v) { return numbers(v.shape).value(); }
-Sizes result_sizes(const Inference& f) { return sizes_of(*f.node.outputs[0]); }
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
@@ -264,13 +263,13 @@ Picked one_hot(Inference& f) {
   return r;
 }
 
-struct Row {
+struct Move {
   std::string_view op;
   Picked (*pick)(Inference&);
   std::array<int, 2> data{0, -1};  // the inputs whose elements are moved
 };
 
-constexpr Row rows[] = {
+constexpr Move all_moves[] = {
     {"Expand", expand},
     {"Flatten", in_order},
     {"Gather", gather},
@@ -290,11 +289,6 @@ constexpr Row rows[] = {
     {"Unsqueeze", in_order},
     {"Where", where, {1, 2}},
 };
-
-const Row* find(std::string_view op) {
-  const auto* row = std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.op == op; });
-  return row == std::end(rows) ? nullptr : row;
-}
 
 /// Split has several outputs.
 Selection split(Inference& f) {
@@ -369,7 +363,7 @@ std::vector<int64_t> reduction_axes(const Inference& f) {
   return all;
 }
 
-bool moves(std::string_view op) { return op == "Concat" || op == "Split" || find(op); }
+bool moves(std::string_view op) { return op == "Concat" || op == "Split" || find(all_moves, op); }
 
 std::optional<Selection> select(Inference& f) {
   if (f.node.op_type == "Split") return split(f);
@@ -379,7 +373,7 @@ std::optional<Selection> select(Inference& f) {
     for (size_t i = 0; i < f.inputs(); ++i) r.data.push_back(i);
     picked = concat(f);
   } else {
-    const Row& row = *find(f.node.op_type);
+    const Move& row = *find(all_moves, f.node.op_type);
     for (int input : row.data)
       if (input >= 0 && f.has(at(input))) r.data.push_back(at(input));
     picked = row.pick(f);

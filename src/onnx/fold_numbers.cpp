@@ -100,7 +100,6 @@ void put_float(std::vector<std::byte>& out, DType t, float v) {
   }
 }
 
-Sizes result_sizes(const Inference& f) { return *numbers(f.node.outputs[0]->shape); }
 DType result_type(const Inference& f) { return f.node.outputs[0]->dtype; }
 
 template <class T>
@@ -244,12 +243,6 @@ constexpr Comparison comparisons[] = {
     {"Equal", 2}, {"Greater", 4}, {"GreaterOrEqual", 6}, {"Less", 1}, {"LessOrEqual", 3},
 };
 
-template <class Table>
-auto find(const Table& table, std::string_view op) {
-  const auto row = std::find_if(std::begin(table), std::end(table), [&](const auto& r) { return r.op == op; });
-  return row == std::end(table) ? nullptr : &*row;
-}
-
 template <class T>
 std::vector<T> broadcast(const Array& a, const std::vector<T>& from, const Sizes& to) {
   std::vector<T> r;
@@ -387,7 +380,7 @@ Result classified(Inference& f, const Array& x) {
 }
 
 /// Bounds are optional inputs, or attributes before opset 11.
-Result clip(Inference& f) {
+Result clip_numbers(Inference& f) {
   Result x = loaded(f.in(0));
   if (!x) return std::nullopt;
   auto bound = [&](size_t input, std::string_view attribute) -> std::optional<double> {
@@ -468,7 +461,8 @@ Result reduce(Inference& f, const Array& x) {
     double& to = r[static_cast<size_t>(target[e])];
     to = row->combine(to, from[e]);
   }
-  for (double& v : r) v = row->finish(v, static_cast<double>(from.size() / count));
+  const size_t per_result = from.size() / count;
+  for (double& v : r) v = row->finish(v, static_cast<double>(per_result));
   return converted(Array{DType::Double, result_sizes(f), std::move(r)}, x.dtype);
 }
 
@@ -553,7 +547,7 @@ bool computes(std::string_view op) {
 
 Result compute(Inference& f) {
   const std::string& op = f.node.op_type;
-  if (op == "Clip") return clip(f);
+  if (op == "Clip") return clip_numbers(f);
   std::vector<Array> in;
   for (size_t i = 0; i < f.inputs(); ++i) {
     Result a = f.has(i) ? loaded(f.in(i)) : std::nullopt;

@@ -6,18 +6,20 @@ namespace lithify::onnx::folding {
 namespace {
 
 using Dims = std::vector<Dim>;
-using Maybe = std::optional<Dim>;
+using MaybeDim = std::optional<Dim>;
 
 bool at_least(Dim d, int64_t v) { return d.lower() && *d.lower() >= v; }
 
-Maybe truth(sym::Context& sym, std::optional<bool> b) { return b ? Maybe(sym.constant(*b ? 1 : 0)) : std::nullopt; }
+MaybeDim truth(sym::Context& sym, std::optional<bool> b) {
+  return b ? MaybeDim(sym.constant(*b ? 1 : 0)) : std::nullopt;
+}
 
 std::optional<bool> decided(Dim d) {
   return d.is_constant() ? std::optional(!d.is(0)) : at_least(d, 1) ? std::optional(true) : std::nullopt;
 }
 
 /// ONNX divides integers toward zero, which is floor division where the result is not negative.
-Maybe quotient(sym::Context& sym, Dim a, Dim b) {
+MaybeDim quotient(sym::Context& sym, Dim a, Dim b) {
   if (a.is_constant() && b.is_constant()) {
     if (b.is(0)) return std::nullopt;
     if (b.is(-1)) return sym.neg(a);
@@ -29,12 +31,12 @@ Maybe quotient(sym::Context& sym, Dim a, Dim b) {
   return std::nullopt;
 }
 
-Maybe logical_and(sym::Context& sym, std::optional<bool> a, std::optional<bool> b) {
+MaybeDim logical_and(sym::Context& sym, std::optional<bool> a, std::optional<bool> b) {
   if (a == false || b == false) return sym.constant(0);
   return a && b ? truth(sym, true) : std::nullopt;
 }
 
-Maybe power(sym::Context& sym, Dim base, Dim exponent) {
+MaybeDim power(sym::Context& sym, Dim base, Dim exponent) {
   const auto n = exponent.constant();
   if (!n || *n < 0 || *n > 8) return std::nullopt;
   Dim r = sym.constant(1);
@@ -44,7 +46,7 @@ Maybe power(sym::Context& sym, Dim base, Dim exponent) {
 
 Dim sign(sym::Context& sym, Dim x) { return sym.max(sym.min(x, sym.constant(1)), sym.constant(-1)); }
 
-Maybe absolute(sym::Context& sym, Dim x) {
+MaybeDim absolute(sym::Context& sym, Dim x) {
   if (at_least(x, 0)) return x;
   if (x.upper() && *x.upper() <= 0) return sym.neg(x);
   return std::nullopt;
@@ -52,33 +54,34 @@ Maybe absolute(sym::Context& sym, Dim x) {
 
 struct Binary {
   std::string_view op;
-  Maybe (*apply)(sym::Context&, Dim, Dim);
+  MaybeDim (*apply)(sym::Context&, Dim, Dim);
 };
 
 constexpr Binary binaries[] = {
-    {"Add", [](sym::Context& s, Dim a, Dim b) -> Maybe { return s.add(a, b); }},
-    {"And", [](sym::Context& s, Dim a, Dim b) -> Maybe { return logical_and(s, decided(a), decided(b)); }},
+    {"Add", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return s.add(a, b); }},
+    {"And", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return logical_and(s, decided(a), decided(b)); }},
     {"Div", quotient},
-    {"Equal", [](sym::Context& s, Dim a, Dim b) -> Maybe { return truth(s, s.equal(a, b)); }},
-    {"Greater", [](sym::Context& s, Dim a, Dim b) -> Maybe { return truth(s, s.less(b, a)); }},
-    {"GreaterOrEqual", [](sym::Context& s, Dim a, Dim b) -> Maybe { return truth(s, s.less_equal(b, a)); }},
-    {"Less", [](sym::Context& s, Dim a, Dim b) -> Maybe { return truth(s, s.less(a, b)); }},
-    {"LessOrEqual", [](sym::Context& s, Dim a, Dim b) -> Maybe { return truth(s, s.less_equal(a, b)); }},
-    {"Max", [](sym::Context& s, Dim a, Dim b) -> Maybe { return s.max(a, b); }},
-    {"Min", [](sym::Context& s, Dim a, Dim b) -> Maybe { return s.min(a, b); }},
-    {"Mod", [](sym::Context& s, Dim a, Dim b) -> Maybe { return at_least(b, 1) ? Maybe(s.mod(a, b)) : std::nullopt; }},
-    {"Mul", [](sym::Context& s, Dim a, Dim b) -> Maybe { return s.mul(a, b); }},
+    {"Equal", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return truth(s, s.equal(a, b)); }},
+    {"Greater", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return truth(s, s.less(b, a)); }},
+    {"GreaterOrEqual", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return truth(s, s.less_equal(b, a)); }},
+    {"Less", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return truth(s, s.less(a, b)); }},
+    {"LessOrEqual", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return truth(s, s.less_equal(a, b)); }},
+    {"Max", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return s.max(a, b); }},
+    {"Min", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return s.min(a, b); }},
+    {"Mod",
+     [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return at_least(b, 1) ? MaybeDim(s.mod(a, b)) : std::nullopt; }},
+    {"Mul", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return s.mul(a, b); }},
     {"Or",
-     [](sym::Context& s, Dim a, Dim b) -> Maybe {
+     [](sym::Context& s, Dim a, Dim b) -> MaybeDim {
        const auto x = decided(a), y = decided(b);
        if (x == true || y == true) return s.constant(1);
        return x && y ? truth(s, false) : std::nullopt;
      }},
     {"Pow", power},
-    {"Sub", [](sym::Context& s, Dim a, Dim b) -> Maybe { return s.sub(a, b); }},
-    {"Sum", [](sym::Context& s, Dim a, Dim b) -> Maybe { return s.add(a, b); }},
+    {"Sub", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return s.sub(a, b); }},
+    {"Sum", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return s.add(a, b); }},
     {"Xor",
-     [](sym::Context& s, Dim a, Dim b) -> Maybe {
+     [](sym::Context& s, Dim a, Dim b) -> MaybeDim {
        const auto x = decided(a), y = decided(b);
        return x && y ? truth(s, *x != *y) : std::nullopt;
      }},
@@ -86,38 +89,32 @@ constexpr Binary binaries[] = {
 
 struct Unary {
   std::string_view op;
-  Maybe (*apply)(sym::Context&, Dim);
+  MaybeDim (*apply)(sym::Context&, Dim);
 };
 
 constexpr Unary unaries[] = {
     {"Abs", absolute},
-    {"Neg", [](sym::Context& s, Dim x) -> Maybe { return s.neg(x); }},
+    {"Neg", [](sym::Context& s, Dim x) -> MaybeDim { return s.neg(x); }},
     {"Not",
-     [](sym::Context& s, Dim x) -> Maybe {
+     [](sym::Context& s, Dim x) -> MaybeDim {
        const auto b = decided(x);
        return b ? truth(s, !*b) : std::nullopt;
      }},
-    {"Relu", [](sym::Context& s, Dim x) -> Maybe { return s.max(x, s.constant(0)); }},
-    {"Sign", [](sym::Context& s, Dim x) -> Maybe { return sign(s, x); }},
+    {"Relu", [](sym::Context& s, Dim x) -> MaybeDim { return s.max(x, s.constant(0)); }},
+    {"Sign", [](sym::Context& s, Dim x) -> MaybeDim { return sign(s, x); }},
 };
 
-struct Reduction {
+struct SymbolicReduction {
   std::string_view op;
-  Maybe (*combine)(sym::Context&, Dim, Dim);
+  MaybeDim (*combine)(sym::Context&, Dim, Dim);
 };
 
-constexpr Reduction reductions[] = {
-    {"ReduceMax", [](sym::Context& s, Dim a, Dim b) -> Maybe { return s.max(a, b); }},
-    {"ReduceMin", [](sym::Context& s, Dim a, Dim b) -> Maybe { return s.min(a, b); }},
-    {"ReduceProd", [](sym::Context& s, Dim a, Dim b) -> Maybe { return s.mul(a, b); }},
-    {"ReduceSum", [](sym::Context& s, Dim a, Dim b) -> Maybe { return s.add(a, b); }},
+constexpr SymbolicReduction symbolic_reductions[] = {
+    {"ReduceMax", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return s.max(a, b); }},
+    {"ReduceMin", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return s.min(a, b); }},
+    {"ReduceProd", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return s.mul(a, b); }},
+    {"ReduceSum", [](sym::Context& s, Dim a, Dim b) -> MaybeDim { return s.add(a, b); }},
 };
-
-template <class Table>
-auto find(const Table& table, std::string_view op) {
-  const auto row = std::find_if(std::begin(table), std::end(table), [&](const auto& r) { return r.op == op; });
-  return row == std::end(table) ? nullptr : &*row;
-}
 
 /// The contents of an input as if it had been broadcast to `to`.
 Dims broadcast(const Inference& f, size_t input, const Sizes& to) {
@@ -134,7 +131,7 @@ std::optional<Dims> elementwise(Inference& f, const Binary& row, const Sizes& to
   for (size_t i = 1; i < f.inputs(); ++i) {
     const Dims other = broadcast(f, i, to);
     for (size_t e = 0; e < r.size(); ++e) {
-      const Maybe v = row.apply(f.sym, r[e], other[e]);
+      const MaybeDim v = row.apply(f.sym, r[e], other[e]);
       if (!v) return std::nullopt;
       r[e] = *v;
     }
@@ -155,7 +152,7 @@ std::optional<Dims> cast(Inference& f) {
   return r;
 }
 
-std::optional<Dims> clip(Inference& f) {
+std::optional<Dims> clip_expressions(Inference& f) {
   Dims r = f.contents(0);
   for (Dim& d : r) {
     if (f.has(1)) d = f.sym.max(d, f.contents(1).at(0));
@@ -164,13 +161,13 @@ std::optional<Dims> clip(Inference& f) {
   return r;
 }
 
-std::optional<Dims> reduce(Inference& f, const Reduction& row) {
+std::optional<Dims> reduce(Inference& f, const SymbolicReduction& row) {
   const Dims from = f.contents(0);
   const auto target = reduction_targets(*numbers(f.in(0).shape), reduction_axes(f));
   Dims r(static_cast<size_t>(numel(*numbers(f.node.outputs[0]->shape))));
   for (size_t e = 0; e < from.size(); ++e) {
     Dim& to = r[static_cast<size_t>(target[e])];
-    const Maybe v = to ? row.combine(f.sym, to, from[e]) : from[e];
+    const MaybeDim v = to ? row.combine(f.sym, to, from[e]) : from[e];
     if (!v) return std::nullopt;
     to = *v;
   }
@@ -200,18 +197,18 @@ std::optional<std::vector<Dim>> compute_symbolic(Inference& f) {
   const std::string& op = f.node.op_type;
   if (op == "Mod" && f.integer("fmod", 0) != 0) return std::nullopt;
   if (const auto* row = find(binaries, op)) return elementwise(f, *row, *numbers(f.node.outputs[0]->shape));
-  if (const auto* row = find(reductions, op)) return reduce(f, *row);
+  if (const auto* row = find(symbolic_reductions, op)) return reduce(f, *row);
   if (const auto* row = find(unaries, op)) {
     Dims r = f.contents(0);
     for (Dim& d : r) {
-      const Maybe v = row->apply(f.sym, d);
+      const MaybeDim v = row->apply(f.sym, d);
       if (!v) return std::nullopt;
       d = *v;
     }
     return r;
   }
   if (op == "Cast" || op == "CastLike") return cast(f);
-  if (op == "Clip") return clip(f);
+  if (op == "Clip") return clip_expressions(f);
   if (op == "CumSum") return cumulative_sum(f);
   if (op == "Range") return range(f);
   return std::nullopt;

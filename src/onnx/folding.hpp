@@ -2,6 +2,7 @@
 // (fold_numbers.cpp), computing expressions (fold_symbolic.cpp). All sizes that they see are constants.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -18,6 +19,8 @@ using Sizes = std::vector<int64_t>;
 /// The sizes as numbers; empty when one is not.
 std::optional<Sizes> numbers(std::span<const Dim> shape);
 int64_t numel(const Sizes& sizes);
+/// The sizes of output 0.
+inline Sizes result_sizes(const Inference& f) { return numbers(f.node.outputs[0]->shape).value(); }
 /// All elements of an integer or bool value, when they are known numbers.
 std::optional<std::vector<int64_t>> integers(const Value& v);
 
@@ -29,6 +32,13 @@ Sizes broadcast_strides(const Sizes& from, const Sizes& to);
 std::vector<int64_t> reduction_targets(const Sizes& from, const std::vector<int64_t>& axes);
 /// The axes of a Reduce* node.
 std::vector<int64_t> reduction_axes(const Inference& f);
+
+/// The row of a table for an operator; nullptr when there is none.
+template <class Table>
+auto find(const Table& table, std::string_view op) {
+  const auto row = std::find_if(std::begin(table), std::end(table), [&](const auto& r) { return r.op == op; });
+  return row == std::end(table) ? nullptr : &*row;
+}
 
 // ---- moving ---------------------------------------------------------------------------------------------------------
 

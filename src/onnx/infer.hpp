@@ -46,6 +46,7 @@ Dim same_size(Inference& f, Dim a, Dim b, std::string_view what);
 /// Integers of an attribute that has one for each of `n` spatial dimensions, all `otherwise` when it is not there.
 std::vector<int64_t> each(const Inference& f, std::string_view attribute, size_t n, int64_t otherwise);
 
+inline void append(Shape& to, const Shape& from) { to.insert(to.end(), from.begin(), from.end()); }
 void require_rank(const Inference& f, size_t input, size_t at_least);
 
 }  // namespace infer

@@ -65,7 +65,7 @@ void scan(Inference& f) {
   }
 }
 
-constexpr OpDef table[] = {
+constexpr OpDef control_table[] = {
     {"If", 1, if_op, false},
     {"Loop", 1, loop, false},
     {"Scan", 8, scan, false},
@@ -73,6 +73,6 @@ constexpr OpDef table[] = {
 
 }  // namespace
 
-std::span<const OpDef> control_ops() { return table; }
+std::span<const OpDef> control_ops() { return control_table; }
 
 }  // namespace lithify::onnx

@@ -65,7 +65,7 @@ void dropout(Inference& f) {
   f.set(1, DType::Bool, f.in(0).shape);
 }
 
-constexpr OpDef table[] = {
+constexpr OpDef elementwise_table[] = {
     {"Abs", 1, same},
     {"Acos", 7, same},
     {"Acosh", 9, same},
@@ -145,6 +145,6 @@ constexpr OpDef table[] = {
 
 }  // namespace
 
-std::span<const OpDef> elementwise_ops() { return table; }
+std::span<const OpDef> elementwise_ops() { return elementwise_table; }
 
 }  // namespace lithify::onnx

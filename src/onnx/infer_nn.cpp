@@ -17,8 +17,6 @@ Dim number(Inference& f, int64_t v) { return f.sym.constant(v); }
 /// All but the first `skip` sizes.
 Shape tail(const Shape& s, size_t skip) { return Shape(s.begin() + static_cast<std::ptrdiff_t>(skip), s.end()); }
 
-void append(Shape& to, const Shape& from) { to.insert(to.end(), from.begin(), from.end()); }
-
 // ---- convolution and pooling --------------------------------------------------------------------------------------
 
 /// The attributes of a window that slides over spatial dimensions.
@@ -414,7 +412,7 @@ void loss(Inference& f) {
   f.set(1, f.in(0).dtype, f.in(0).shape);
 }
 
-constexpr OpDef table[] = {
+constexpr OpDef nn_table[] = {
     {"AffineGrid", 20, affine_grid},
     {"Attention", 23, attention},
     {"AveragePool", 1, pool},
@@ -466,6 +464,6 @@ constexpr OpDef table[] = {
 
 }  // namespace
 
-std::span<const OpDef> nn_ops() { return table; }
+std::span<const OpDef> nn_ops() { return nn_table; }
 
 }  // namespace lithify::onnx

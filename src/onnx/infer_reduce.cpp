@@ -35,7 +35,7 @@ void arg_reduce(Inference& f) {
   f.set(0, DType::Int64, reduced(f, f.in(0).shape, {f.axis(0, f.in(0).rank())}));
 }
 
-constexpr OpDef table[] = {
+constexpr OpDef reduce_table[] = {
     {"ArgMax", 1, arg_reduce},   {"ArgMin", 1, arg_reduce},      {"CumProd", 26, same},
     {"CumSum", 11, same},        {"ReduceL1", 1, reduce},        {"ReduceL2", 1, reduce},
     {"ReduceLogSum", 1, reduce}, {"ReduceLogSumExp", 1, reduce}, {"ReduceMax", 1, reduce},
@@ -45,6 +45,6 @@ constexpr OpDef table[] = {
 
 }  // namespace
 
-std::span<const OpDef> reduce_ops() { return table; }
+std::span<const OpDef> reduce_ops() { return reduce_table; }
 
 }  // namespace lithify::onnx

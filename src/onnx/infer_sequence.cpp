@@ -43,7 +43,7 @@ void at(Inference& f) { f.set(0, f.in(0).dtype, of_one(f, f.in(0))); }
 
 void length(Inference& f) { f.set(0, DType::Int64, {}); }
 
-void concat(Inference& f) {
+void concat_sequence(Inference& f) {
   Shape shape = of_one(f, f.in(0));
   const bool stacks = f.integer("new_axis", 0) != 0;
   const auto axis = f.axis(0, shape.size() + (stacks ? 1 : 0));
@@ -52,7 +52,7 @@ void concat(Inference& f) {
   f.set(0, f.in(0).dtype, std::move(shape));
 }
 
-void split(Inference& f) {
+void split_to_sequence(Inference& f) {
   Shape shape = f.in(0).shape;
   shape.erase(shape.begin() + f.axis(0, shape.size()));
   set(f, Value::Form::Sequence, f.in(0).dtype, std::move(shape));
@@ -64,8 +64,8 @@ void optional(Inference& f) {
   set(f, Value::Form::Optional, element.dtype, element.shape);
 }
 
-constexpr OpDef table[] = {
-    {"ConcatFromSequence", 11, concat},
+constexpr OpDef sequence_table[] = {
+    {"ConcatFromSequence", 11, concat_sequence},
     {"Optional", 15, optional, false},
     {"SequenceAt", 11, at},
     {"SequenceConstruct", 11, construct},
@@ -74,11 +74,11 @@ constexpr OpDef table[] = {
     {"SequenceErase", 11, same},
     {"SequenceInsert", 11, insert},
     {"SequenceLength", 11, length},
-    {"SplitToSequence", 11, split},
+    {"SplitToSequence", 11, split_to_sequence},
 };
 
 }  // namespace
 
-std::span<const OpDef> sequence_ops() { return table; }
+std::span<const OpDef> sequence_ops() { return sequence_table; }
 
 }  // namespace lithify::onnx

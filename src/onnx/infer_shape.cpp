@@ -18,8 +18,6 @@ Shape part(const Shape& s, size_t begin, size_t end) {
   return Shape(s.begin() + static_cast<std::ptrdiff_t>(begin), s.begin() + static_cast<std::ptrdiff_t>(end));
 }
 
-void append(Shape& to, const Shape& from) { to.insert(to.end(), from.begin(), from.end()); }
-
 // ---- other sizes, same elements ---------------------------------------------------------------------------------
 
 /// What an entry of -1 stands for: the elements that the other sizes leave.
@@ -454,7 +452,7 @@ void shape_op(Inference& f) {
 
 void size(Inference& f) { f.set(0, DType::Int64, {}); }
 
-constexpr OpDef table[] = {
+constexpr OpDef shape_table[] = {
     {"CenterCropPad", 18, center_crop_pad},
     {"Compress", 9, compress},
     {"Concat", 1, concat},
@@ -496,6 +494,6 @@ constexpr OpDef table[] = {
 
 }  // namespace
 
-std::span<const OpDef> shape_ops() { return table; }
+std::span<const OpDef> shape_ops() { return shape_table; }
 
 }  // namespace lithify::onnx

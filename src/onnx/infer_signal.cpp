@@ -52,7 +52,7 @@ void mel_weights(Inference& f) {
         {one_sided(f, size_from(f, 1, "dft_length")), size_from(f, 0, "mel_bins")});
 }
 
-constexpr OpDef table[] = {
+constexpr OpDef signal_table[] = {
     {"BlackmanWindow", 17, sampled_window}, {"DFT", 17, dft},
     {"HammingWindow", 17, sampled_window},  {"HannWindow", 17, sampled_window},
     {"MelWeightMatrix", 17, mel_weights},   {"STFT", 17, stft},
@@ -60,6 +60,6 @@ constexpr OpDef table[] = {
 
 }  // namespace
 
-std::span<const OpDef> signal_ops() { return table; }
+std::span<const OpDef> signal_ops() { return signal_table; }
 
 }  // namespace lithify::onnx

@@ -14,14 +14,14 @@ struct Kernel {
   bool takes(DType t) const { return types >> static_cast<int>(t) & 1; }
 };
 
-constexpr Kernel table[] = {
+constexpr Kernel kernels[] = {
 #define KERNEL(op, first, last, types, inputs, outputs) {op, first, last, types, inputs, outputs},
 #include "onnx/kernels.def"
 #undef KERNEL
 };
 
-const Kernel* find(std::string_view op, int opset) {
-  auto [begin, end] = std::equal_range(std::begin(table), std::end(table), Kernel{op, 0, 0, 0, 0, 0},
+const Kernel* find_kernel(std::string_view op, int opset) {
+  auto [begin, end] = std::equal_range(std::begin(kernels), std::end(kernels), Kernel{op, 0, 0, 0, 0, 0},
                                        [](const Kernel& a, const Kernel& b) { return a.op < b.op; });
   for (auto k = begin; k != end; ++k)
     if (k->first <= opset && opset <= k->last) return k;
@@ -62,20 +62,20 @@ const Value* deciding(const Kernel& kernel, std::span<Value* const> inputs) {
 }  // namespace
 
 int opset_with_type(std::string_view op, int opset, std::span<Value* const> inputs) {
-  const Kernel* kernel = find(op, opset);
+  const Kernel* kernel = find_kernel(op, opset);
   const Value* v = kernel ? deciding(*kernel, inputs) : nullptr;
   auto computes = [&](const Kernel& k) {
     const auto types = wider(v->dtype);
     return k.takes(v->dtype) || std::any_of(types.begin(), types.end(), [&](DType t) { return k.takes(t); });
   };
   if (!v || static_cast<int>(v->dtype) > 16 || computes(*kernel)) return 0;
-  for (const Kernel& k : table)
+  for (const Kernel& k : kernels)
     if (k.op == op && k.first > opset && computes(k)) return k.first;
   return 0;
 }
 
 std::optional<Widening> widening(std::string_view op, int opset, std::span<Value* const> inputs) {
-  const Kernel* kernel = find(op, opset);
+  const Kernel* kernel = find_kernel(op, opset);
   if (!kernel) return std::nullopt;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Widening w{DType::Undefined, DType::Undefined, kernel->inputs, kernel->outputs};

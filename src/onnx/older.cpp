@@ -20,9 +20,9 @@ class Old {
   Value* in(size_t i) const { return i < node.inputs.size() ? node.inputs[i] : nullptr; }
   const Value& out() const { return *node.outputs[0]; }
   int64_t integer(std::string_view name, int64_t otherwise) const { return node.int_attribute(name, otherwise); }
-  std::string text(std::string_view name, std::string otherwise) const {
+  std::string text(std::string_view name, const std::string& otherwise) const {
     const Attribute* a = node.attribute(name);
-    return a ? std::get<std::string>(a->data) : std::move(otherwise);
+    return a ? std::get<std::string>(a->data) : otherwise;
   }
   size_t axis(int64_t otherwise) const {
     const int64_t a = integer("axis", otherwise);
@@ -576,13 +576,13 @@ Values depth_to_space(const Old& o) {
   return {b.reshape(b.transpose(x, {0, 1, 4, 2, 5, 3}), to)};
 }
 
-struct Row {
+struct OlderForm {
   std::string_view op;
   int since;  // the first opset that has the operator in its present form
   Values (*express)(const Old&);
 };
 
-constexpr Row table[] = {
+constexpr OlderForm older_forms[] = {
     {"AveragePool", 10, pool},
     {"Clip", 11, clip},
     {"CumSum", 11, cumulated},
@@ -611,9 +611,9 @@ constexpr Row table[] = {
 }  // namespace
 
 std::vector<Value*> in_older_opset(Builder& builder, const Node& node) {
-  const auto row = std::lower_bound(std::begin(table), std::end(table), node.op_type,
-                                    [](const Row& r, const std::string& op) { return r.op < op; });
-  if (row == std::end(table) || row->op != node.op_type || builder.opset() >= row->since) return {};
+  const auto row = std::lower_bound(std::begin(older_forms), std::end(older_forms), node.op_type,
+                                    [](const OlderForm& r, const std::string& op) { return r.op < op; });
+  if (row == std::end(older_forms) || row->op != node.op_type || builder.opset() >= row->since) return {};
   return row->express(Old(builder, node, row->since));
 }
 

@@ -99,9 +99,9 @@ int64_t Inference::integer(std::string_view attribute, int64_t otherwise) const 
   return node.int_attribute(attribute, otherwise);
 }
 
-std::string Inference::text(std::string_view attribute, std::string otherwise) const {
+std::string Inference::text(std::string_view attribute, const std::string& otherwise) const {
   const auto* s = node.attribute_as<std::string>(attribute);
-  return s ? *s : std::move(otherwise);
+  return s ? *s : otherwise;
 }
 
 std::vector<int64_t> Inference::integers(std::string_view attribute) const {

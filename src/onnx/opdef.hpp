@@ -24,7 +24,7 @@ class Inference {
   void set(size_t output, DType dtype, Shape shape);
 
   int64_t integer(std::string_view attribute, int64_t otherwise) const;
-  std::string text(std::string_view attribute, std::string otherwise) const;
+  std::string text(std::string_view attribute, const std::string& otherwise) const;
   /// Empty when the attribute is not there.
   std::vector<int64_t> integers(std::string_view attribute) const;
   /// Axes that are an attribute in older opsets and an input (number `input`) in newer ones, made non-negative for

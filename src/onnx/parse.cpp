@@ -170,7 +170,7 @@ class Formulas {
         in_.go_back(here);
       }
     }
-    return symbols_[name] = sym_.symbol(std::move(info));
+    return symbols_[name] = sym_.symbol(info);
   }
 
   int64_t number() {

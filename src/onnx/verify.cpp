@@ -50,7 +50,7 @@ class Scratch {
     if (!is_new) return known->second;
     sym::SymbolInfo info = sym::info(original);
     if (info.below) info.below = size(info.below);
-    return symbols_[original] = sym.symbol(std::move(info));
+    return symbols_[original] = sym.symbol(info);
   }
 
   std::unordered_map<Dim, Dim> sizes_, symbols_;

@@ -19,13 +19,13 @@ struct Fraction {
   bool exact() const { return under <= exact_limit && (under & (under - 1)) == 0; }
 };
 
-using Maybe = std::optional<Fraction>;
+using MaybeFraction = std::optional<Fraction>;
 
 class Reader {
  public:
   explicit Reader(sym::Context& sym) : sym_(sym) {}
 
-  Maybe read(const Value* v, int depth) {
+  MaybeFraction read(const Value* v, int depth) {
     if (auto found = read_.find(v); found != read_.end()) return found->second;
     return read_[v] = compute(v, depth);
   }
@@ -37,8 +37,8 @@ class Reader {
   }
 
  private:
-  Maybe compute(const Value* v, int depth) {
-    if (v->contents) return v->contents->size() == 1 ? Maybe(Fraction{v->contents->front()}) : std::nullopt;
+  MaybeFraction compute(const Value* v, int depth) {
+    if (v->contents) return v->contents->size() == 1 ? MaybeFraction(Fraction{v->contents->front()}) : std::nullopt;
     if (v->constant) {
       bool number = v->constant->numel() == 1 && is_float(v->dtype);
       return number ? of_number(v->constant->reals()[0]) : std::nullopt;
@@ -48,7 +48,7 @@ class Reader {
     if (op == "Squeeze" || op == "Unsqueeze" || op == "Reshape") return read(v->producer->inputs[0], depth + 1);
     std::vector<Fraction> in;
     for (const Value* input : v->producer->inputs) {
-      Maybe f = input ? read(input, depth + 1) : std::nullopt;
+      MaybeFraction f = input ? read(input, depth + 1) : std::nullopt;
       if (!f) return std::nullopt;
       in.push_back(*f);
     }
@@ -56,7 +56,7 @@ class Reader {
     return in.size() == 1 ? one(*v, in[0]) : std::nullopt;
   }
 
-  Maybe of_number(double v) const {
+  MaybeFraction of_number(double v) const {
     for (int64_t under = 1; under <= exact_limit; under *= 2) {
       double over = v * static_cast<double>(under);
       if (over == std::floor(over) && std::abs(over) < 0x1p31)
@@ -65,13 +65,13 @@ class Reader {
     return std::nullopt;
   }
 
-  Maybe one(const Value& out, const Fraction& f) const {
+  MaybeFraction one(const Value& out, const Fraction& f) const {
     const std::string& op = out.producer->op_type;
     Dim under = sym_.constant(f.under);
     if (op == "Cast") {
       if (is_float(out.dtype)) return f;
       std::optional<Dim> n = is_integer(out.dtype) ? truncated(f) : std::nullopt;
-      return n ? Maybe(Fraction{*n}) : std::nullopt;
+      return n ? MaybeFraction(Fraction{*n}) : std::nullopt;
     }
     if (op == "Floor") return Fraction{sym_.floor_div(f.over, under)};
     if (op == "Ceil") return Fraction{sym_.ceil_div(f.over, under)};
@@ -81,7 +81,7 @@ class Reader {
     return std::nullopt;
   }
 
-  Maybe two(std::string_view op, const Fraction& a, const Fraction& b) const {
+  MaybeFraction two(std::string_view op, const Fraction& a, const Fraction& b) const {
     if (!a.exact() || !b.exact()) return std::nullopt;
     Dim under_a = sym_.constant(a.under), under_b = sym_.constant(b.under);
     Dim left = sym_.mul(a.over, under_b), right = sym_.mul(b.over, under_a);
@@ -91,7 +91,7 @@ class Reader {
     if (op == "Div") {
       if (auto divisor = right.constant(); divisor && *divisor > 0) return reduced(left, *divisor);
       auto quotient = right.is(0) ? std::nullopt : sym_.divide_exactly(left, right);
-      return quotient ? Maybe(Fraction{*quotient}) : std::nullopt;
+      return quotient ? MaybeFraction(Fraction{*quotient}) : std::nullopt;
     }
     if (!a.whole() || !b.whole()) return std::nullopt;
     if (op == "Max" || op == "Clip") return Fraction{sym_.max(a.over, b.over)};
@@ -99,20 +99,20 @@ class Reader {
     return std::nullopt;
   }
 
-  Maybe reduced(Dim over, int64_t under) const {
+  MaybeFraction reduced(Dim over, int64_t under) const {
     if (auto quotient = sym_.divide_exactly(over, sym_.constant(under))) return Fraction{*quotient};
     return Fraction{over, under};
   }
 
   sym::Context& sym_;
-  std::unordered_map<const Value*, Maybe> read_;
+  std::unordered_map<const Value*, MaybeFraction> read_;
 };
 
 }  // namespace
 
 std::optional<Dim> whole_number(sym::Context& sym, const Value* v) {
   Reader reader(sym);
-  Maybe f = reader.read(v, 0);
+  MaybeFraction f = reader.read(v, 0);
   return f && is_integer(v->dtype) ? reader.truncated(*f) : std::nullopt;
 }
 

@@ -200,11 +200,11 @@ void register_activation(eval::Registry& ops) {
 
   for (auto [name, op] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
            {"softmax", "Softmax"}, {"log_softmax", "LogSoftmax"}}) {
-    auto with_dtype = [op](Call& c) -> Value { return softmax_of(c, op, c.maybe_dtype("dtype")); };
+    auto with_dtype = [op = op](Call& c) -> Value { return softmax_of(c, op, c.maybe_dtype("dtype")); };
     ops.add(fmt::format("aten::{}.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", name), with_dtype);
     ops.add(fmt::format("aten::special_{}(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", name), with_dtype);
     ops.add(fmt::format("aten::_{}(Tensor self, int dim, bool half_to_float) -> Tensor", name),
-            [op](Call& c) -> Value { return softmax_of(c, op, half_to_float(c)); });
+            [op = op](Call& c) -> Value { return softmax_of(c, op, half_to_float(c)); });
   }
   ops.add("aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", safe_softmax);
 }

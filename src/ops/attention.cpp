@@ -126,7 +126,7 @@ onnx::Value* fast_path_masked(Call& c, onnx::Value* scores) {
   if (!mask) return scores;
   mask = nonzero(c.onnx, mask);
   if (c.maybe_integer("mask_type") == 1) mask = c.onnx.unsqueeze(mask, {1, 2});  // [batch, key]
-  return c.onnx.where(mask, c.onnx.scalar(scores->dtype, -std::numeric_limits<double>::infinity()), scores);
+  return c.onnx.where(mask, c.onnx.scalar(scores->dtype, -infinity), scores);
 }
 
 // [batch, length, heads * width] -> [batch, heads, length, width].

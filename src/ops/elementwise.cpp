@@ -90,7 +90,7 @@ Ref sign_bit(Builder& b, Ref x) {
 
 Ref is_finite(Builder& b, Ref x) {
   if (!is_float(x->dtype)) return b.full(x->shape, b.scalar(DType::Bool, 1));
-  return b.op("Less", {b.op("Abs", {x}), like(b, x, INFINITY)});
+  return b.op("Less", {b.op("Abs", {x}), like(b, x, infinity)});
 }
 
 Ref trunc(Builder& b, Ref x) {

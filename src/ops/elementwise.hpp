@@ -1,6 +1,7 @@
 // Elementwise building blocks that ONNX has only in part: not in every opset, not for every type, or not at all.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -26,6 +27,7 @@ Ref call(Call& c, std::string_view name, std::vector<Value> arguments,
 DType float_type(DType t);
 /// A 0-d constant of the type of x.
 Ref like(Builder& b, Ref x, double v);
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// relation: "Equal", "NotEqual", "Less", "LessOrEqual", "Greater" or "GreaterOrEqual". Operands of one type.
 Ref compare(Builder& b, std::string_view relation, Ref x, Ref y);

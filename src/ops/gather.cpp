@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "ops/elementwise.hpp"
 #include "ops/positions.hpp"
 #include "ops/slicing.hpp"
 
@@ -96,7 +97,6 @@ OnnxValue* neutral(Call& c, std::string_view reduce, DType dtype) {
   if (reduce == "add" || reduce == "mean") return c.onnx.scalar_int(dtype, 0);
   if (reduce == "mul") return c.onnx.scalar_int(dtype, 1);
   bool max = reduce == "max";
-  double infinity = std::numeric_limits<double>::infinity();
   if (is_float(dtype)) return c.onnx.scalar(dtype, max ? -infinity : infinity);
   int64_t bits = static_cast<int64_t>(byte_size(dtype)) * 8;
   if (is_unsigned(dtype) || dtype == DType::Bool)

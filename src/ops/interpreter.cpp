@@ -20,8 +20,8 @@ void register_interpreter(eval::Registry& ops) {
         "profiler::_record_function_enter_new(str name, str? args=None) -> Any",
         "profiler::_record_function_exit(Any record) -> ()", "aten::_assert_scalar(Scalar self, str assert_msg) -> ()",
         "aten::_assert_async(Tensor self) -> ()", "aten::_assert_async.msg(Tensor self, str assert_msg) -> ()",
-        "aten::_assert_tensor_metadata(Tensor a, int[]? size=None, int[]? stride=None, ScalarType? "
-        "dtype=None, *, Device? device=None, Layout? layout=None) -> ()",
+        ("aten::_assert_tensor_metadata(Tensor a, int[]? size=None, int[]? stride=None, ScalarType? "
+         "dtype=None, *, Device? device=None, Layout? layout=None) -> ()"),
         "aten::sym_constrain_range(Scalar size, *, int? min=None, int? max=None) -> ()",
         "aten::sym_constrain_range_for_size(Scalar size, *, int? min=None, int? max=None) -> ()"})
     ops.add(schema, [](Call&) -> Value { return None{}; });

@@ -72,7 +72,8 @@ onnx::Value* contract(onnx::Builder& b, onnx::Value* x, std::string xs, onnx::Va
   auto arrange = [&](onnx::Value* v, const std::string& from, const std::string& first, const std::string& second) {
     std::vector<int64_t> perm;
     Shape shape, full;
-    for (char ch : batch + first + second) perm.push_back(static_cast<int64_t>(from.find(ch)));
+    const std::string order = batch + first + second;
+    for (char ch : order) perm.push_back(static_cast<int64_t>(from.find(ch)));
     for (char ch : batch) shape.push_back(v->shape[from.find(ch)]);
     v = b.transpose(v, perm);
     full = shape;

@@ -120,7 +120,7 @@ Value hinge_embedding_loss(Call& c) {
   auto [x, y] = operands(c);
   Ref zero = like(b, x, 0);
   Ref margin = hinge(b, b.sub(like(b, x, c.real("margin")), x));
-  auto unless = [&](double label, Ref v) { return b.where(b.op("Equal", {y, like(b, y, label)}), zero, v); };
+  auto unless = [&, y = y](double label, Ref v) { return b.where(b.op("Equal", {y, like(b, y, label)}), zero, v); };
   return reduced(c, b.add(unless(1, margin), unless(-1, x)));
 }
 

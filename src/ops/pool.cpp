@@ -108,7 +108,7 @@ onnx::Value* padded(onnx::Builder& b, onnx::Value* x, const Ints& begin, const s
   return b.pad(x, pads, "constant", b.scalar(x->dtype, fill));
 }
 
-double lowest(DType t) { return is_float(t) ? -std::numeric_limits<double>::infinity() : t == DType::Int8 ? -128 : 0; }
+double lowest(DType t) { return is_float(t) ? -infinity : t == DType::Int8 ? -128 : 0; }
 
 // ONNX counts positions over the whole tensor, PyTorch over one plane. `x` is what was pooled: the plane with `begin`
 // elements before each dimension, of `sizes`.
@@ -217,7 +217,7 @@ Value avg_pool(Call& c) {
     if (!divisor && !w.ceil && !whole_numbers) return {average(x, w, include && pads)};
     // Sums over whole windows of zero-padded elements, divided by what PyTorch counts in each.
     std::vector<Dim> end = w.ceil ? missing_at_end(b, x, w) : std::vector<Dim>(dims, b.dim(0));
-    auto sums = [&](onnx::Value* v, const Ints& begin, std::vector<Dim> ends) {
+    auto sums = [&](onnx::Value* v, const Ints& begin, const std::vector<Dim>& ends) {
       v = padded(b, v, begin, ends, 0);
       if (whole_numbers) {
         Ints axes(dims);

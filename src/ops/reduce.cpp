@@ -390,7 +390,7 @@ Ranked median_of_present(Builder& b, Ref x, int64_t axis, bool keep) {
   if (!is_float(x->dtype)) return kth(b, x, median_rank(b, x->shape[static_cast<size_t>(axis)]), axis, keep);
   // NaN goes to the end; the median of the others is at half their number.
   Ref missing = b.op("IsNaN", {x});
-  Ref filled = b.where(missing, like(b, x, INFINITY), x);
+  Ref filled = b.where(missing, like(b, x, infinity), x);
   Ranked all = top(b, filled, x->shape[static_cast<size_t>(axis)], axis, false);
   Ref present = b.reduce("ReduceSum", b.cast(b.op("Not", {missing}), DType::Int64), {axis}, true);
   Ref at = b.div(b.sub(present, b.scalar_int(DType::Int64, 1)), b.scalar_int(DType::Int64, 2));
@@ -446,12 +446,12 @@ Value logcumsumexp(Call& c) {
   Ref x = c.tensor("self");
   if (x->rank() == 0) return x;
   int64_t axis = c.dim("dim", x->rank());
-  return c.onnx.reduce("ReduceLogSumExp", prefixes(c.onnx, x, axis, like(c.onnx, x, -INFINITY)), {axis + 1}, false);
+  return c.onnx.reduce("ReduceLogSumExp", prefixes(c.onnx, x, axis, like(c.onnx, x, -infinity)), {axis + 1}, false);
 }
 
 // The end of a type's range: what loses against every element.
 Ref end_of_range(Builder& b, DType t, bool upper) {
-  if (is_float(t)) return b.scalar(t, upper ? INFINITY : -INFINITY);
+  if (is_float(t)) return b.scalar(t, upper ? infinity : -infinity);
   if (is_unsigned(t)) return b.scalar_int(t, upper ? -1 : 0);
   int64_t highest = std::numeric_limits<int64_t>::max() >> (64 - 8 * byte_size(t));
   return b.scalar_int(t, upper ? highest : -highest - 1);
@@ -504,12 +504,12 @@ void register_reduce(eval::Registry& ops) {
            {"max", "ReduceMax", "ArgMax"}, {"min", "ReduceMin", "ArgMin"}}) {
     ops.add(
         fmt::format("aten::{}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", name),
-        [op, arg_op](Call& c) { return extremum_dim(c, op, arg_op); });
+        [op = op, arg_op = arg_op](Call& c) { return extremum_dim(c, op, arg_op); });
     for (std::string_view form :
          {"aten::{}(Tensor self) -> Tensor", "aten::a{}(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"})
-      ops.add(fmt::format(fmt::runtime(form), name), [op](Call& c) { return extremum_of(c, op); });
+      ops.add(fmt::format(fmt::runtime(form), name), [op = op](Call& c) { return extremum_of(c, op); });
     ops.add(fmt::format("aten::arg{}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", name),
-            [arg_op](Call& c) { return arg_extremum_of(c, arg_op); });
+            [arg_op = arg_op](Call& c) { return arg_extremum_of(c, arg_op); });
   }
   ops.add("aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", aminmax);
   for (bool all : {false, true})

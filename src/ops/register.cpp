@@ -1,5 +1,7 @@
 #include "ops/register.hpp"
 
+#include <memory>
+
 namespace lithify::ops {
 
 void register_all(eval::Registry& ops) {
@@ -54,9 +56,9 @@ void register_all(eval::Registry& ops) {
 const eval::Registry& all_rules() {
   // Never destroyed: a program that ends has better things to do.
   static const eval::Registry& registry = *[] {
-    auto* r = new eval::Registry;
+    auto r = std::make_unique<eval::Registry>();
     register_all(*r);
-    return r;
+    return r.release();
   }();
   return registry;
 }

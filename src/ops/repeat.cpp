@@ -34,7 +34,7 @@ std::vector<Ref> loop(Builder& b, Ref most, const std::vector<Ref>& start, std::
 
 }  // namespace
 
-std::vector<Ref> repeat(Builder& b, Ref most, std::vector<Ref> start,
+std::vector<Ref> repeat(Builder& b, Ref most, const std::vector<Ref>& start,
                         const std::function<Step(const std::vector<Ref>&)>& step) {
   return loop(b, most, start, std::nullopt, [&](Ref, Ref always, const std::vector<Ref>& carried) {
     Step after = step(carried);

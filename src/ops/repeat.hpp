@@ -16,7 +16,7 @@ struct Step {
 };
 
 /// A Loop of at most `most` steps (a 0-d int64; nullptr for any number) on values that it carries.
-std::vector<Ref> repeat(Builder& b, Ref most, std::vector<Ref> start,
+std::vector<Ref> repeat(Builder& b, Ref most, const std::vector<Ref>& start,
                         const std::function<Step(const std::vector<Ref>& carried)>& step);
 
 /// What an iteration leaves: the carried values, and what is kept of it.

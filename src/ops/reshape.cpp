@@ -15,7 +15,7 @@ using OnnxValue = onnx::Value;
 
 Value reshaped(Call& c, Shape to) {
   return c.view(
-      "self", [to](Builder& b, OnnxValue* x) { return b.reshape(x, to); },
+      "self", [to = std::move(to)](Builder& b, OnnxValue* x) { return b.reshape(x, to); },
       [](Builder& b, OnnxValue* base, OnnxValue* changed) { return b.reshape(changed, base->shape); }, true);
 }
 

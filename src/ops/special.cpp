@@ -86,7 +86,7 @@ Ref tail_quantile(Builder& b, Ref y) {
     Ref slope = times(b, scaled_tail(b, times(b, z, 1 / sqrt2)), std::sqrt(pi / 2));
     z = b.add(z, b.mul(b.sub(log_tail(b, z), size), slope));
   }
-  return b.where(is(b, y, 0), number(b, INFINITY), z);
+  return b.where(is(b, y, 0), number(b, infinity), z);
 }
 
 Ref ndtri(Builder& b, Ref p) {
@@ -130,7 +130,7 @@ Ref lgamma(Builder& b, Ref x) {
   out = b.add(out, plus(b, log(b, plus(b, sum, constant)), std::log(2 * pi) / 2));
   Ref mirror = b.sub(log(b, over(b, pi, abs(b, sine(b, fraction(b, x))))), out);
   out = b.where(below(b, x, 0.5), mirror, out);
-  return b.where(is(b, abs(b, x), INFINITY), number(b, INFINITY), out);
+  return b.where(is(b, abs(b, x), infinity), number(b, infinity), out);
 }
 
 // The steps up to where the asymptotic series are exact enough.
@@ -180,7 +180,7 @@ Ref polygamma(Builder& b, Ref x, int64_t n) {
   }
   Ref mirror = b.sub(times(b, out, -sign), polynomial(b, cotangent(b, x), cot));
   out = b.where(below(b, x, 0.5), mirror, out);
-  return b.where(is_pole(b, x), number(b, sign * INFINITY), out);
+  return b.where(is_pole(b, x), number(b, sign * infinity), out);
 }
 
 Value mvlgamma(Call& c) {
@@ -237,7 +237,7 @@ Ref i1e(Builder& b, Ref x) {
 
 Ref entr(Builder& b, Ref x) {
   Ref entropy = b.op("Neg", {b.mul(x, log(b, x))});
-  return b.where(is(b, x, 0), number(b, 0), b.where(below(b, x, 0), number(b, -INFINITY), entropy));
+  return b.where(is(b, x, 0), number(b, 0), b.where(below(b, x, 0), number(b, -infinity), entropy));
 }
 
 Value xlog1py(Call& c) {

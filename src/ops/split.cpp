@@ -199,9 +199,9 @@ void register_split(eval::Registry& ops) {
       tensor_split);
   for (auto [letter, axis] : {std::pair{'v', 0}, {'h', 1}, {'d', 2}}) {
     ops.add(fmt::format("aten::{}split.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", letter),
-            [axis](Call& c) { return split_into(c, split_axis(c, axis), c.integer("sections"), true); });
+            [axis = axis](Call& c) { return split_into(c, split_axis(c, axis), c.integer("sections"), true); });
     ops.add(fmt::format("aten::{}split.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", letter),
-            [axis](Call& c) { return split_at(c, split_axis(c, axis), c.sizes("indices")); });
+            [axis = axis](Call& c) { return split_at(c, split_axis(c, axis), c.sizes("indices")); });
   }
   ops.add("aten::narrow(Tensor(a) self, int dim, int start, int length) -> Tensor(a)",
           [](Call& c) { return narrow(c, c.size("start")); })

@@ -257,7 +257,7 @@ Ref quantiles(Call& c, Ref x, Ref q, bool without_nan) {
       b.sub(present ? b.cast(present, x->dtype) : b.cast(b.symbolic(size_of(x, last)), x->dtype), like(b, x, 1));
   Ref invalid = without_nan ? b.op("Equal", {present, integer(b, 0)}) : b.op("Greater", {sum(missing), integer(b, 0)});
   // What is not a number is last in the order.
-  Value sorted = c.call("aten::sort", {b.where(missing, like(b, x, INFINITY), x), c.number_value(last), false});
+  Value sorted = c.call("aten::sort", {b.where(missing, like(b, x, infinity), x), c.number_value(last), false});
   Ref values = c.as_tensor(sorted.items()[0]);
   Ref rank = b.mul(greatest, q);
   if (without_nan) rank = b.op("Relu", {rank});
@@ -380,8 +380,8 @@ Value segment_reduce(Call& c) {
   static constexpr Kind kinds[] = {{"sum", "ReduceSum", 0},
                                    {"mean", "ReduceSum", 0},
                                    {"prod", "ReduceProd", 1},
-                                   {"max", "ReduceMax", -INFINITY},
-                                   {"min", "ReduceMin", INFINITY}};
+                                   {"max", "ReduceMax", -infinity},
+                                   {"min", "ReduceMin", infinity}};
   for (const Kind& kind : kinds) {
     if (kind.name != how) continue;
     Ref parts = b.where(b.reshape(inside, shape), b.unsqueeze(x, {axis}), like(b, x, kind.neutral));

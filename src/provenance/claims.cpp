@@ -15,7 +15,7 @@ using Kind = Requirement::Kind;
 using Symbols = std::vector<sym::Expr>;
 
 constexpr int64_t largest_unit = 256;
-constexpr int64_t divisible = 64 * 9 * 5 * 7 * 11;  // by whatever models divide sizes by
+constexpr int64_t divisible = int64_t{64} * 9 * 5 * 7 * 11;  // by whatever models divide sizes by
 
 Symbols symbols_of(const Requirement& r) {
   Symbols out = sym::symbols(r.a);

@@ -8,7 +8,7 @@ namespace lithify::rewrite {
 namespace {
 
 // Smaller constants are written as they are used.
-constexpr size_t worth_sharing = 64 * 1024;
+constexpr size_t worth_sharing = size_t{64} * 1024;
 
 /// The permutation of the first view that gives the second; empty when there is none.
 std::optional<std::vector<int64_t>> permutation(const TensorView& from, const TensorView& to) {

@@ -185,9 +185,9 @@ Context::Context() : impl_(std::make_unique<Impl>()) {}
 Context::~Context() = default;
 
 Expr Context::constant(int64_t v) { return Expr(impl_->constant(v)); }
-Expr Context::symbol(SymbolInfo info) {
+Expr Context::symbol(const SymbolInfo& info) {
   any_iterations_ = any_iterations_ || info.below;
-  return Expr(impl_->symbol(std::move(info)));
+  return Expr(impl_->symbol(info));
 }
 void Context::restart() { impl_->restart(); }
 const SymbolInfo& Context::info(Expr symbol) const { return impl_->info(symbol.node()); }

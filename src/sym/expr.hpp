@@ -101,7 +101,7 @@ class Context {
   Expr constant(int64_t v);
   /// A new symbol, distinct from every other even if the name is the same (the name is then made unique). Throws
   /// ShapeMismatch when its facts leave no value.
-  Expr symbol(SymbolInfo info);
+  Expr symbol(const SymbolInfo& info);
   const SymbolInfo& info(Expr symbol) const;
 
   Expr add(Expr a, Expr b);

@@ -16,7 +16,7 @@ std::string identity(const onnx::Tensor& tensor) {
     add(view.nbytes());
     if (plain) continue;
     add(view.dtype);
-    add(piece.scale.get());
+    add(static_cast<const void*>(piece.scale.get()));
     add(view.sizes.size());
     for (const int64_t size : view.sizes) add(size);
     for (const int64_t stride : view.strides) add(stride);

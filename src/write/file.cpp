@@ -18,7 +18,7 @@ namespace {
 
 /// One call writes at most this, as cp does: larger ones make the kernel look for larger free blocks, and the output
 /// took up to twice the time.
-constexpr size_t write_bytes = 256 * 1024;
+constexpr size_t write_bytes = size_t{256} * 1024;
 
 /// Links such as /dev/stdout lead to an open file of the process, which may be a regular one, not to a name.
 bool leads_to_descriptor(const fs::path& path) {

@@ -134,7 +134,7 @@ struct Fixture {
   sym::Expr symbol(std::string name) {
     sym::SymbolInfo info;
     info.name = std::move(name);
-    return sizes.symbol(std::move(info));
+    return sizes.symbol(info);
   }
   onnx::Shape shape(const Ints& values) {
     onnx::Shape result;

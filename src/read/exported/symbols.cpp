@@ -13,35 +13,35 @@ namespace lithify::read {
 namespace {
 
 using program::Expr;
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
-constexpr int max_depth = 100;
+constexpr int max_formula_depth = 100;
 constexpr size_t max_operands = 200;
 constexpr size_t max_text = size_t{1} << 20;
 
 Expr integer(int64_t value) {
   Expr e;
-  e.kind = Kind::Int;
+  e.kind = ExprKind::Int;
   e.integer = value;
   return e;
 }
 
 Expr named(std::string_view name) {
   Expr e;
-  e.kind = Kind::Name;
+  e.kind = ExprKind::Name;
   e.name = name;
   return e;
 }
 
 Expr operation(std::string_view name, std::vector<Expr> items) {
   Expr e;
-  e.kind = Kind::Operator;
+  e.kind = ExprKind::Operator;
   e.name = name;
   e.items = std::move(items);
   return e;
 }
 
-Expr negated(Expr e) { return e.kind == Kind::Int ? integer(-e.integer) : operation("aten::neg", {std::move(e)}); }
+Expr negated(Expr e) { return e.kind == ExprKind::Int ? integer(-e.integer) : operation("aten::neg", {std::move(e)}); }
 
 /// Functions that are an operator of two operands, or of more from left to right.
 constexpr std::pair<std::string_view, std::string_view> kOperators[] = {
@@ -143,7 +143,7 @@ class Parser {
   }
 
   Expr expression(int level) {
-    if (++depth_ > max_depth) throw Error(Code::LimitExceeded, "a symbolic size nests too deep");
+    if (++depth_ > max_formula_depth) throw Error(Code::LimitExceeded, "a symbolic size nests too deep");
     Expr left = unary();
     for (const Infix* op = infix(); op && op->level >= level; op = infix()) {
       rest_.remove_prefix(op->text.size());
@@ -165,7 +165,7 @@ class Parser {
   }
   template <class F>
   Expr nested(F parse) {
-    if (++depth_ > max_depth) throw Error(Code::LimitExceeded, "a symbolic size nests too deep");
+    if (++depth_ > max_formula_depth) throw Error(Code::LimitExceeded, "a symbolic size nests too deep");
     Expr e = parse();
     --depth_;
     return e;
@@ -188,7 +188,7 @@ class Parser {
     if (rest_.starts_with("(")) return call(name);
     if (name == "true" || name == "True" || name == "false" || name == "False") {
       Expr e;
-      e.kind = Kind::Bool;
+      e.kind = ExprKind::Bool;
       e.integer = name == "true" || name == "True";
       return e;
     }
@@ -202,7 +202,7 @@ class Parser {
     while (n < rest_.size() && program::is_digit(rest_[n])) ++n;
     const bool whole = n == rest_.size() || (rest_[n] != '.' && rest_[n] != 'e');
     Expr e;
-    e.kind = whole ? Kind::Int : Kind::Float;
+    e.kind = whole ? ExprKind::Int : ExprKind::Float;
     const char* end = rest_.data() + rest_.size();
     const auto [stop, error] =
         whole ? std::from_chars(rest_.data(), end, e.integer) : std::from_chars(rest_.data(), end, e.real);
@@ -231,7 +231,7 @@ class Parser {
     if (name == "Float") {
       const std::string_view digits = quoted();
       Expr e;
-      e.kind = Kind::Float;
+      e.kind = ExprKind::Float;
       const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), e.real);
       if (error != std::errc() || stop != digits.data() + digits.size()) fail();
       skip_keywords();

@@ -9,15 +9,15 @@ namespace lithify::read {
 namespace {
 
 using program::Expr;
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 Expr key_of(const Json& key) {
   Expr e;
   if (key.is_integer()) {
-    e.kind = Kind::Int;
+    e.kind = ExprKind::Int;
     e.integer = key.integer();
   } else {
-    e.kind = Kind::String;
+    e.kind = ExprKind::String;
     e.name = key.text();
   }
   return e;
@@ -35,12 +35,12 @@ class Tree {
       return std::move(outputs_[next_++]);
     }
     const std::vector<Json> children = spec["children_spec"].items();
-    if (type->text() == "builtins.list") return sequence(Kind::List, children);
-    if (type->text() == "builtins.tuple") return sequence(Kind::Tuple, children);
+    if (type->text() == "builtins.list") return sequence(ExprKind::List, children);
+    if (type->text() == "builtins.tuple") return sequence(ExprKind::Tuple, children);
     const std::vector<Json> keys = keys_of(type->text(), spec.find("context"), children.size());
-    if (keys.size() != children.size()) return sequence(Kind::Tuple, children);
+    if (keys.size() != children.size()) return sequence(ExprKind::Tuple, children);
     Expr dict;
-    dict.kind = Kind::Dict;
+    dict.kind = ExprKind::Dict;
     for (size_t i = 0; i < children.size(); ++i) {
       dict.items.push_back(key_of(keys[i]));
       dict.items.push_back(build(children[i]));
@@ -51,7 +51,7 @@ class Tree {
   bool complete() const { return next_ == outputs_.size(); }
 
  private:
-  Expr sequence(Kind kind, const std::vector<Json>& children) {
+  Expr sequence(ExprKind kind, const std::vector<Json>& children) {
     Expr e;
     e.kind = kind;
     for (const Json& child : children) e.items.push_back(build(child));
@@ -98,31 +98,31 @@ Expr returned_value(std::string_view spec, const std::optional<Json>& namedtuple
   }
   if (all.size() == 1) return all[0];
   Expr e;
-  e.kind = Kind::Tuple;
+  e.kind = ExprKind::Tuple;
   e.items = all;
   return e;
 }
 
 program::Type type_of(const Expr& value) {
   switch (value.kind) {
-    case Kind::Int:
+    case ExprKind::Int:
       return {"int", {}};
-    case Kind::Float:
+    case ExprKind::Float:
       return {"float", {}};
-    case Kind::Bool:
+    case ExprKind::Bool:
       return {"bool", {}};
-    case Kind::None:
+    case ExprKind::None:
       return {"NoneType", {}};
-    case Kind::String:
+    case ExprKind::String:
       return {"str", {}};
-    case Kind::Tuple: {
+    case ExprKind::Tuple: {
       program::Type type{"Tuple", {}};
       for (const Expr& item : value.items) type.args.push_back(type_of(item));
       return type;
     }
-    case Kind::List:
+    case ExprKind::List:
       return {"List", {value.items.empty() ? program::Type{"Tensor", {}} : type_of(value.items[0])}};
-    case Kind::Dict:
+    case ExprKind::Dict:
       return {"Dict", {{"str", {}}, value.items.empty() ? program::Type{"Tensor", {}} : type_of(value.items[1])}};
     default:
       return {"Tensor", {}};

@@ -196,8 +196,10 @@ class SourceMap {
 struct LazySourceMap {
   archive::Archive archive;
   std::string record;
-  std::once_flag once = {};
-  std::optional<SourceMap> map = {};
+  std::once_flag once;
+  std::optional<SourceMap> map;
+
+  LazySourceMap(archive::Archive from, std::string name) : archive(std::move(from)), record(std::move(name)) {}
 
   Place locate(uint32_t offset) {
     std::call_once(once, [&] {
