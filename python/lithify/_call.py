@@ -84,6 +84,7 @@ class Call:
 
     def capture(self, kind: How, sizes: Sequence[tuple[str, int]], vary_contents: bool) -> _core.Capture:
         captured = self._capture(kind, dict(sizes))
+        self.notes += [note for note in captured.notes if note not in self.notes]
         return _core.Capture(
             file=captured.file,
             weights=captured.weights,

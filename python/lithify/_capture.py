@@ -12,6 +12,7 @@ import inspect
 import io
 import itertools
 import logging
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
