@@ -236,6 +236,53 @@ std::optional<bool> Context::less(Expr a, Expr b) {
   return std::nullopt;
 }
 
+void Context::assume(const Assumption& a) {
+  if (observer && (impl_->facts().empty() || !holds(a))) observer->assumed(a);
+}
+
+bool Context::holds(const Assumption& a) {
+  switch (a.kind) {
+    case Assumption::Kind::Equal:
+      return equal(a.a, a.b) == true;
+    case Assumption::Kind::AtMost:
+      return less_equal(a.a, a.b) == true;
+    case Assumption::Kind::Multiple:
+      return divide_exactly(Expr(impl_->intern(impl_->reduced(a.a.node()->poly))), a.b).has_value();
+  }
+  return false;
+}
+
+int64_t Context::divisor(Expr e) {
+  const Poly p = impl_->reduced(e.node()->poly);
+  return gcd_of_coefficients(p, constant_of(p));
+}
+
+struct Given::Outer {
+  Facts facts;
+};
+
+Given::Given(Context& sym, const std::vector<Assumption>& facts)
+    : sym_(sym), outer_(std::make_unique<Outer>(Outer{sym.impl_->facts()})) {
+  add(sym, facts);
+}
+
+Given::~Given() { sym_.impl_->set_facts(std::move(outer_->facts)); }
+
+void Given::add(Context& sym, const std::vector<Assumption>& facts) {
+  Store& store = *sym.impl_;
+  Facts all = store.facts();
+  for (const Assumption& f : facts) {
+    if (f.kind == Assumption::Kind::AtMost) {
+      store.add_less_equal(all, f.a.node(), f.b.node());
+    } else {
+      const Node* a = f.kind == Assumption::Kind::Multiple ? store.mod(f.a.node(), f.b.node()) : f.a.node();
+      const Node* b = f.kind == Assumption::Kind::Multiple ? store.constant(0) : f.b.node();
+      store.add_equal(all, a, b);
+    }
+  }
+  store.set_facts(std::move(all));
+}
+
 bool Context::has_iterations(Expr e) const {
   const std::vector<Expr> all = symbols(e);
   return std::ranges::any_of(all, [&](Expr symbol) { return static_cast<bool>(info(symbol).below); });

@@ -135,18 +135,39 @@ class Context {
   /// facts, as far as there are any: expressions of one evaluation of a program can be compared with those of the next.
   void restart();
 
-  /// Reports what has to be assumed.
-  void assume(const Assumption& a) const {
-    if (observer) observer->assumed(a);
-  }
+  /// Reports what has to be assumed, unless it is given.
+  void assume(const Assumption& a);
   Observer* observer = nullptr;  ///< may be nullptr
 
+  /// Whether something holds for every value of the symbols for which the given facts do.
+  bool holds(const Assumption& a);
+  /// The largest number that is known to divide an expression at all of them.
+  int64_t divisor(Expr e);
+
  private:
+  friend class Given;
   bool never_negative(Expr e, int depth = 4);
 
   bool any_iterations_ = false;
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+/// Facts that hold where sizes are now compared, on one side of a condition on sizes, as long as this lives.
+/// Comparisons, minima, maxima and broadcasts know them: what they give is right on that side only.
+class Given {
+ public:
+  Given(Context& sym, const std::vector<Assumption>& facts);
+  ~Given();
+  Given(const Given&) = delete;
+  Given& operator=(const Given&) = delete;
+  /// Adds facts, which hold from here on.
+  static void add(Context& sym, const std::vector<Assumption>& facts);
+
+ private:
+  struct Outer;
+  Context& sym_;
+  std::unique_ptr<Outer> outer_;
 };
 
 /// Has the observer of a context be another one for as long as it lives.

@@ -318,7 +318,7 @@ const Node* Store::difference(const Node* a, const Node* b) {
   return intern(expanded && expanded->size() < d.size() ? *expanded : d);
 }
 
-std::optional<bool> Store::equal(const Node* a, const Node* b) {
+std::optional<bool> Store::equal_anywhere(const Node* a, const Node* b) {
   if (a == b) return true;
   if (a->is_constant() && b->is_constant()) return false;
   if (a->range.hi < b->range.lo || b->range.hi < a->range.lo) return false;
@@ -331,7 +331,7 @@ std::optional<bool> Store::equal(const Node* a, const Node* b) {
   });
 }
 
-std::optional<bool> Store::less_equal(const Node* a, const Node* b) {
+std::optional<bool> Store::less_equal_anywhere(const Node* a, const Node* b) {
   if (a == b) return true;
   if (a->is_constant() && b->is_constant()) return a->value() <= b->value();
   if (a->range.hi <= b->range.lo) return true;
@@ -344,6 +344,34 @@ std::optional<bool> Store::less_equal(const Node* a, const Node* b) {
     if (d->is_constant()) return d->value() >= 0;
     if (d->range.lo >= 0) return true;
     if (d->range.hi < 0) return false;
+    return std::nullopt;
+  });
+}
+
+std::optional<bool> Store::equal(const Node* a, const Node* b) {
+  const std::optional<bool> known = equal_anywhere(a, b);
+  if (known || facts_.empty()) return known;
+  return unless_too_large([&]() -> std::optional<bool> {
+    const Poly d = reduced(combine(a->poly, b->poly, -1));
+    if (is_constant(d)) return d.empty();
+    if (less_equal(a, b) == false || less_equal(b, a) == false) return false;
+    return std::nullopt;
+  });
+}
+
+std::optional<bool> Store::less_equal(const Node* a, const Node* b) {
+  const std::optional<bool> known = less_equal_anywhere(a, b);
+  if (known || facts_.empty()) return known;
+  return unless_too_large([&]() -> std::optional<bool> {
+    const Poly d = reduced(combine(b->poly, a->poly, -1)), minus = combine(constant_poly(-1), d, -1);
+    const auto never_negative = [&](const Poly& p) { return intern(p)->range.lo >= 0; };
+    if (never_negative(d)) return true;
+    if (never_negative(minus)) return false;
+    for (const Poly& fact : facts_.not_negative) {
+      const Poly f = reduced(fact);
+      if (never_negative(combine(d, f, -1))) return true;
+      if (never_negative(combine(minus, f, -1))) return false;
+    }
     return std::nullopt;
   });
 }

@@ -67,6 +67,14 @@ struct Node {
   bool is_opaque() const { return kind == Kind::Symbol || unit_of; }
 };
 
+/// What is known on one side of a condition.
+struct Facts {
+  std::vector<std::pair<const Node*, Poly>> equal;  ///< an atom, and what it is equal to
+  std::vector<Poly> not_negative;
+
+  bool empty() const { return equal.empty() && not_negative.empty(); }
+};
+
 class Store {
  public:
   Store();
@@ -105,6 +113,14 @@ class Store {
   const Node* broadcast(const Node* a, const Node* b);  ///< null when they do not broadcast
   std::optional<bool> equal(const Node* a, const Node* b);
   std::optional<bool> less_equal(const Node* a, const Node* b);
+
+  // Facts; see facts.cpp. What was simplified under others is not known.
+  const Facts& facts() const { return facts_; }
+  void set_facts(Facts facts);
+  void add_equal(Facts& facts, const Node* a, const Node* b);
+  void add_less_equal(Facts& facts, const Node* a, const Node* b);
+  /// p in terms of fewer atoms, by the facts.
+  Poly reduced(const Poly& p);
 
  private:
   friend class Prover;
@@ -155,6 +171,8 @@ class Store {
   const Node* floor_div_of(Poly a, Poly b);
   Poly divided_by_constant(Poly a, int64_t c);
   std::optional<Poly> without_mods(const Poly& p);
+  std::optional<bool> equal_anywhere(const Node* a, const Node* b);
+  std::optional<bool> less_equal_anywhere(const Node* a, const Node* b);
   const Node* difference(const Node* a, const Node* b);
   bool expand_mods(Poly& a, int64_t c);
   bool unnest_floor(Poly& a, int64_t& c);
@@ -172,6 +190,7 @@ class Store {
   std::unordered_map<OperationKey, const Node*, Hash> atoms_;  ///< applications, by their canonical operands
   std::unordered_map<OperationKey, const Node*, Hash>
       results_;  ///< operations already simplified, as they were asked for
+  Facts facts_;
   std::vector<const Node*> scratch_;
   const Monomial* one_ = nullptr;
 };
