@@ -11,7 +11,7 @@ namespace lithify::claims {
 namespace {
 
 constexpr int64_t newest_version = 1;
-constexpr size_t max_text = size_t{1} << 22;
+constexpr size_t max_json = size_t{1} << 22;
 constexpr size_t max_paths = 1000, max_conditions = 1000;
 constexpr std::string_view kind_names[] = {"any size", "recorded path", "checked"};
 
@@ -118,7 +118,7 @@ void write(JsonWriter& j, const Claims& claims) {
 }
 
 Claims parse(std::string_view text) {
-  if (text.size() > max_text) throw Error(Code::LimitExceeded, "the claims of the file are too long");
+  if (text.size() > max_json) throw Error(Code::LimitExceeded, "the claims of the file are too long");
   const JsonDocument document(text, std::string(metadata_key), "the metadata of the file");
   const Json root = document.root();
   if (root["version"].integer() > newest_version)

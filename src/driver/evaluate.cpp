@@ -10,7 +10,7 @@
 #include "claims/formula.hpp"
 #include "driver/errors.hpp"
 #include "driver/outputs.hpp"
-#include "eval/facts.hpp"
+#include "onnx/facts.hpp"
 #include "onnx/hash.hpp"
 #include "onnx/verify.hpp"
 #include "program/verify.hpp"
@@ -43,7 +43,7 @@ eval::Value take_followed(const Followed& followed, const eval::Value& result, o
     const std::optional<sym::Expr> outcome = size_of(first[i], b);
     if (outcome && outcome->is_constant()) out.decided_conditions[i] = !outcome->is(0);
     if (first[i].is_tensor())
-      out.condition_facts[i] = eval::facts_of(*first[i].tensor()->read(b), followed.conditions[i].outcome);
+      out.condition_facts[i] = onnx::facts_of(first[i].tensor()->read(b), followed.conditions[i].outcome);
   }
   for (size_t i = 0; i < followed.sizes; ++i) out.followed_sizes[i] = size_of(first[conditions + i], b);
   return eval::Value::tuple({all.begin(), first});
@@ -176,6 +176,7 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
   out->model.opset = variant.opset.value_or(options_.opset);
   out->model.producer_version = version();
   out->model.graph = std::make_unique<onnx::Graph>();
+  out->model.graph->given = given_;
   onnx::Builder builder(*out->model.graph, *sym_, out->model.opset);
   ModelInputs inputs = make_inputs(program_, inputs_, builder);
   out->assumed = std::move(inputs.assumed);
@@ -193,7 +194,6 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
 
   // torch.export follows every size that it leaves open: no number of its programs is a size of the sample.
   const bool suspicious = program_.producer != "torch.export";
-  const sym::Given given(*sym_, given_);
   Journal journal;
   provenance::Recorder recorder(program_, *sym_, journal, variant.formulas, suspicious);
   eval::Result result = eval::run(program_, rules_.registry(), builder, std::move(inputs.arguments),

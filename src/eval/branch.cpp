@@ -7,8 +7,8 @@
 #include "eval/carry.hpp"
 #include "eval/elements.hpp"
 #include "eval/evaluator.hpp"
-#include "eval/facts.hpp"
 #include "eval/join.hpp"
+#include "onnx/facts.hpp"
 
 namespace lithify::eval {
 
@@ -68,13 +68,35 @@ onnx::Shape without(onnx::Builder& b, onnx::Shape shape, sym::Expr size) {
 
 bool is_flag(const Value& v, bool flag) { return v.is<bool>() && *v.get_if<bool>() == flag; }
 
-/// `a and b`, and `a or b`, where b may as well be computed when it does not matter; nullptr for everything else.
+/// `a and b`, and `a or b`, where b may as well be computed when it does not matter, and the same of `not a`; nullptr
+/// for everything else.
 onnx::Value* logical(onnx::Builder& b, const Difference& d, onnx::Value* condition, const Sides& sides) {
-  const bool both = is_flag(d.second, false), either = is_flag(d.first, true);
-  if (!both && !either) return nullptr;
-  onnx::Value* other = sides.values[both ? 0 : 1];
-  other = other->dtype == DType::Bool && other->rank() == 0 ? b.lifted(other) : nullptr;
-  return other ? b.op(both ? "And" : "Or", {condition, other}) : nullptr;
+  for (const bool negated : {false, true}) {
+    const bool both = is_flag(negated ? d.first : d.second, false),
+               either = is_flag(negated ? d.second : d.first, true);
+    if (!both && !either) continue;
+    onnx::Value* other = sides.values[both != negated ? 0 : 1];
+    other = other->dtype == DType::Bool && other->rank() == 0 ? b.lifted(other) : nullptr;
+    if (!other) return nullptr;
+    return b.op(both ? "And" : "Or", {negated ? b.op("Not", {condition}) : condition, other});
+  }
+  return nullptr;
+}
+
+/// A fact as something to be assumed; nothing for sizes that are not equal.
+std::optional<sym::Assumption> as_assumption(sym::Context& sym, const sym::Fact& fact) {
+  using Kind = sym::Assumption::Kind;
+  switch (fact.kind) {
+    case sym::Fact::Kind::Equal:
+      return sym::Assumption{Kind::Equal, fact.a, fact.b};
+    case sym::Fact::Kind::AtMost:
+      return sym::Assumption{Kind::AtMost, fact.a, fact.b};
+    case sym::Fact::Kind::Less:
+      return sym::Assumption{Kind::AtMost, sym.add(fact.a, sym.constant(1)), fact.b};
+    case sym::Fact::Kind::NotEqual:
+      return std::nullopt;
+  }
+  return std::nullopt;
 }
 
 /// What lists of both paths begin with is laid out for both before the branch.
@@ -97,23 +119,25 @@ struct Evaluator::Path {
 /// The two ends of an if become one state, and an If node with what differs between them.
 class Evaluator::Branch {
  public:
-  Branch(Evaluator& evaluator, const State& before, const Path& first, const Path& second, const Value& choice,
+  Branch(Evaluator& evaluator, const State& before, const Path& first, const Path& second, onnx::Value* condition,
          Frame& frame)
       : e_(evaluator),
         b_(evaluator.builder_),
         before_(before),
         paths_{&first, &second},
-        choice_(choice),
+        joined_{{first.body.get(), second.body.get()}, {}},
         frame_(frame),
         join_(before, *first.end, *second.end),
         differences_(join_.differences()),
-        sides_(differences_.size()) {}
+        sides_(differences_.size()),
+        condition_(condition) {
+    if (const std::optional<bool> holds = onnx::at_sample(b_.sym, condition)) joined_.sampled = *holds ? 0 : 1;
+  }
 
   void join() {
     for (const Difference& d : differences_) lay_out_common(b_, d);
     in_each_path(&Branch::carry);
     in_each_path(&Branch::unify_types);
-    condition_ = as_condition(b_, choice_);
     in_each_path(&Branch::unify_ranks);
     decide();
     join_.apply(b_, frame_, results_);
@@ -166,14 +190,26 @@ class Evaluator::Branch {
       const Difference& d = differences_[i];
       if (!sides_[i].values[0])
         results_[i] = d.first;
+      else if (const std::optional<onnx::Dim> number = same_number(d))
+        results_[i] = *number;
       else if (onnx::Value* same = without_if(d, sides_[i]))
-        results_[i] = uncarried(b_, same, d);
+        results_[i] = result(same, d);
       else
         chosen.push_back(i);
     }
     if (chosen.empty()) return;
     const std::vector<onnx::Value*> out = emit(chosen);
-    for (size_t k = 0; k < chosen.size(); ++k) results_[chosen[k]] = uncarried(b_, out[k], differences_[chosen[k]]);
+    for (size_t k = 0; k < chosen.size(); ++k) results_[chosen[k]] = result(out[k], differences_[chosen[k]]);
+  }
+
+  std::optional<onnx::Dim> same_number(const Difference& d) {
+    if (!d.first.is_int() || !d.second.is_int()) return std::nullopt;
+    return same_on_both(b_, d.first.integer(), d.second.integer(), joined_);
+  }
+
+  Value result(onnx::Value* v, const Difference& d) {
+    if (!d.first.is_int() || !d.second.is_int()) return uncarried(b_, v, d);
+    return common_number(b_, d.name, d.first.integer(), d.second.integer(), v, joined_);
   }
 
   /// What a difference is in terms of the condition alone; nullptr for everything else.
@@ -181,7 +217,16 @@ class Evaluator::Branch {
     if (is_flag(d.first, true) && is_flag(d.second, false)) return condition_;
     if (is_flag(d.first, false) && is_flag(d.second, true)) return b_.op("Not", {condition_});
     if (onnx::Value* both = logical(b_, d, condition_, sides)) return both;
-    return sides.values[0] == sides.values[1] ? sides.values[0] : nullptr;
+    if (sides.values[0] == sides.values[1]) return sides.values[0];
+    return selected(sides);
+  }
+
+  /// A number that can as well be computed on both paths needs no If.
+  onnx::Value* selected(const Sides& sides) {
+    for (const onnx::Value* v : sides.values)
+      if (v->is_sequence() || v->rank() != 0) return nullptr;
+    onnx::Value *first = b_.lifted(sides.values[0]), *second = b_.lifted(sides.values[1]);
+    return first && second ? b_.where(condition_, first, second) : nullptr;
   }
 
   std::vector<onnx::Value*> emit(const std::vector<size_t>& chosen) {
@@ -189,7 +234,7 @@ class Evaluator::Branch {
     std::vector<onnx::Value*> outputs[2];
     for (size_t i : chosen) {
       const auto& values = sides_[i].values;
-      facts.push_back(common_fact(b_, differences_[i].name, values[0], values[1]));
+      facts.push_back(common_fact(b_, differences_[i].name, values[0], values[1], joined_));
       for (size_t p : {0, 1}) outputs[p].push_back(values[p]);
     }
     for (size_t p : {0, 1}) {
@@ -203,40 +248,48 @@ class Evaluator::Branch {
   onnx::Builder& b_;
   const State& before_;
   const Path* paths_[2];
-  const Value& choice_;
+  Paths joined_;
   Frame& frame_;
   Join join_;
   const std::vector<Difference>& differences_;
   std::vector<Sides> sides_;
-  onnx::Value* condition_ = nullptr;
+  onnx::Value* condition_;
   std::vector<Value> results_;
 };
 
 void Evaluator::choose(const program::Stmt& s, Frame& frame) {
   const Value choice = evaluate(s.values[0], frame);
   if (!decided_at_run_time(builder_, choice)) return execute(condition(choice) ? s.body : s.orelse, frame);
+  onnx::Value* condition = as_condition(builder_, choice);
   // A branch that only raises is a check: where it is decided at run time, it is assumed to hold.
-  if (raises(s.body) != raises(s.orelse)) return execute(raises(s.body) ? s.orelse : s.body, frame);
+  if (raises(s.body) != raises(s.orelse)) return execute_checked(s, condition, !raises(s.body), frame);
   const State before(frame);
-  const onnx::Value* condition = as_condition(builder_, choice);
-  const Path paths[] = {follow(s.body, facts_of(*condition, true), before, frame),
-                        follow(s.orelse, facts_of(*condition, false), before, frame)};
-  if (!paths[0].end) return execute(s.orelse, frame);
-  if (!paths[1].end) return execute(s.body, frame);
-  Branch(*this, before, paths[0], paths[1], choice, frame).join();
+  const Path paths[] = {follow(s, condition, true, before, frame), follow(s, condition, false, before, frame)};
+  for (const bool holds : {true, false})
+    if (!paths[holds ? 1 : 0].end) return execute_checked(s, condition, holds, frame);
+  Branch(*this, before, paths[0], paths[1], condition, frame).join();
+}
+
+/// Runs the branch of an if that is assumed to be taken: the other one raises.
+void Evaluator::execute_checked(const program::Stmt& s, const onnx::Value* condition, bool holds, Frame& frame) {
+  const sym::Facts facts = onnx::facts_of(condition, holds);
+  for (const sym::Fact& fact : facts)
+    if (const std::optional<sym::Assumption> assumed = as_assumption(builder_.sym, fact)) builder_.sym.assume(*assumed);
+  builder_.give(facts);
+  execute(holds ? s.body : s.orelse, frame);
 }
 
 /// Runs one branch in a separate body. Nothing of a path that raises is left.
-Evaluator::Path Evaluator::follow(const std::vector<program::Stmt>& statements, const sym::Facts& facts,
-                                  const State& before, Frame& frame) {
+Evaluator::Path Evaluator::follow(const program::Stmt& s, const onnx::Value* condition, bool holds, const State& before,
+                                  Frame& frame) {
   Path path{builder_.new_body(onnx::Builder::Body::Branch), std::nullopt};
+  path.body->given = onnx::facts_of(condition, holds);
   Journal::Attempt attempt(journal_);
   const program::Pos pos = pos_;
   const Restored scope(builder_.scope);
-  const sym::Given given(builder_.sym, facts);
   try {
     Inside inside(builder_, *path.body);
-    execute(statements, frame);
+    execute(holds ? s.body : s.orelse, frame);
     path.end = before.now(frame);
   } catch (const Error& e) {
     if (e.first().code != Code::ProgramRaises) throw;

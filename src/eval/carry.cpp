@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "eval/call.hpp"
 #include "eval/elements.hpp"
@@ -120,20 +121,59 @@ onnx::Value* placeholder(onnx::Builder& b, const Difference& d, const onnx::Valu
   return b.full(shape, b.scalar_int(like->dtype, 0));
 }
 
+std::optional<Dim> same_on_both(onnx::Builder& b, Dim first, Dim second, const Paths& paths) {
+  if (first == second) return b.computable(first) ? std::optional(first) : std::nullopt;
+  for (const size_t p : {0, 1}) {
+    const Dim mine = p ? second : first, other = p ? first : second;
+    if (!b.computable(other)) continue;
+    Inside inside(b, *paths.bodies[p]);
+    if (b.sym.equal(mine, other) == true) return other;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+/// What is known of a number that is one of two.
+sym::SymbolInfo common_facts(onnx::Builder& b, std::string name, Dim first, Dim second, const Paths& paths) {
+  sym::SymbolInfo out{.name = std::move(name), .lower = std::nullopt};
+  if (first.lower() && second.lower()) out.lower = std::min(*first.lower(), *second.lower());
+  if (first.upper() && second.upper()) out.upper = std::max(*first.upper(), *second.upper());
+  int64_t divisor = 0;
+  for (const size_t p : {0, 1}) {
+    Inside inside(b, *paths.bodies[p]);
+    divisor = std::gcd(divisor, b.sym.divisor(p ? second : first));
+  }
+  if (divisor > 1) out.divisor = divisor;
+  const auto sample = paths.sampled ? b.sym.sample(*paths.sampled ? second : first) : std::nullopt;
+  if (sample && *sample % out.divisor == 0) out.sample = sample;
+  return out;
+}
+
+Dim common_size(onnx::Builder& b, std::string name, Dim first, Dim second, const Paths& paths) {
+  if (const std::optional<Dim> same = same_on_both(b, first, second, paths)) return *same;
+  sym::SymbolInfo facts = common_facts(b, std::move(name), first, second, paths);
+  facts.lower = std::max<int64_t>(0, facts.lower.value_or(0));
+  return b.sym.symbol(std::move(facts));
+}
+
+}  // namespace
+
+Dim common_number(onnx::Builder& b, const std::string& name, Dim first, Dim second, onnx::Value* chosen,
+                  const Paths& paths) {
+  return b.symbol_of(chosen, common_facts(b, symbol_name(name), first, second, paths));
+}
+
 onnx::Builder::Fact common_fact(onnx::Builder& b, const std::string& name, const onnx::Value* first,
-                                const onnx::Value* second) {
+                                const onnx::Value* second, const Paths& paths) {
   if (first->rank() != second->rank())
     throw Error(Code::UnsupportedControlFlow, fmt::format("'{}' has {} dimensions on one path and {} on the other",
                                                           name, first->rank(), second->rank()));
   if (first->is_sequence())
     return {first->dtype, common_element_shape(b, first->shape, second->shape), onnx::Value::Form::Sequence};
   onnx::Shape out = first->shape;
-  for (size_t i = 0; i < out.size(); ++i) {
-    const Dim x = first->shape[i], y = second->shape[i];
-    if (x == y && b.computable(x)) continue;
-    int64_t lower = std::max<int64_t>(0, std::min(x.lower().value_or(0), y.lower().value_or(0)));
-    out[i] = b.sym.symbol({.name = fmt::format("{}_dim{}", symbol_name(name), i), .lower = lower});
-  }
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = common_size(b, fmt::format("{}_dim{}", symbol_name(name), i), out[i], second->shape[i], paths);
   return {first->dtype, std::move(out)};
 }
 

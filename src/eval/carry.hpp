@@ -2,6 +2,7 @@
 // graph.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "eval/join.hpp"
@@ -48,8 +49,19 @@ onnx::Value* placeholder(onnx::Builder& b, const Difference& d, const onnx::Valu
 /// A name for a symbol, after a name of the program; names that a compiler made up are not used.
 std::string symbol_name(const std::string& name);
 
+/// Two paths that are joined.
+struct Paths {
+  onnx::Graph* bodies[2];         ///< the condition holds, and does not
+  std::optional<size_t> sampled;  ///< which of them a run at the sample's sizes takes
+};
+
+/// A number of both paths, where there is one: on its path, the condition makes one of them equal to the other.
+std::optional<onnx::Dim> same_on_both(onnx::Builder& b, onnx::Dim first, onnx::Dim second, const Paths& paths);
+/// A symbol for a number that is one of two, each on its path. `chosen` is the value that it has at run time.
+onnx::Dim common_number(onnx::Builder& b, const std::string& name, onnx::Dim first, onnx::Dim second,
+                        onnx::Value* chosen, const Paths& paths);
 /// A fact that holds for both: a size that differs, or that is known inside a body alone, is a new symbol.
 onnx::Builder::Fact common_fact(onnx::Builder& b, const std::string& name, const onnx::Value* first,
-                                const onnx::Value* second);
+                                const onnx::Value* second, const Paths& paths);
 
 }  // namespace lithify::eval

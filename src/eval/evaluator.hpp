@@ -22,7 +22,6 @@
 #include "eval/state.hpp"
 #include "eval/value.hpp"
 #include "program/program.hpp"
-#include "sym/given.hpp"
 
 namespace lithify::eval {
 
@@ -132,7 +131,8 @@ class Evaluator {
   void with_autocast(const program::Stmt& s, Frame& frame);
   void cast_operands(const program::Expr& call, Arguments& arguments);
   void choose(const program::Stmt& s, Frame& frame);
-  Path follow(const std::vector<program::Stmt>& statements, const sym::Facts& facts, const State& before, Frame& frame);
+  void execute_checked(const program::Stmt& s, const onnx::Value* condition, bool holds, Frame& frame);
+  Path follow(const program::Stmt& s, const onnx::Value* condition, bool holds, const State& before, Frame& frame);
   void loop(const program::Stmt& s, Frame& frame);
   bool unroll(const program::Stmt& s, const std::optional<int64_t>& count, Frame& frame, int64_t most);
 

@@ -367,6 +367,36 @@ class Branches {
     at.items.push_back({std::move(s), layout_.columns[column].present, nullptr});
     ++time_;
     note_write(column, present);
+    if (is_condition(column)) add_checks(column, at);
+  }
+
+  /// A condition that all traces of a block answered alike is assumed: the other side raises.
+  void add_checks(uint32_t column, Block& at) {
+    for (const Condition& c : conditions_) {
+      const bool holds = is_subset(at.of, c.holds);
+      if (!is_subset(at.of, c.asked) || (!holds && (at.of & c.holds) != 0) || known_at(c, at.of) != column) continue;
+      Choice choice{at.of, std::vector<Ref>(traces_.size())};
+      for (size_t t : Members(at.of)) choice.refs[t] = ref(t, c.values[t]);
+      auto branch = std::make_unique<If>();
+      branch->condition = value(choice, at, column + 1);
+      branch->body = {holds ? at.of : 0, &at, at.items.size(), at.depth + 1};
+      branch->orelse = {holds ? 0 : at.of, &at, at.items.size(), at.depth + 1};
+      (holds ? branch->orelse : branch->body).items.push_back({raise(), 0, nullptr});
+      at.items.push_back({{}, 0, std::move(branch)});
+    }
+  }
+
+  static Stmt raise() {
+    Expr text, operation;
+    text.kind = Expr::Kind::String;
+    text.name = "the recordings do not show what the model does here";
+    operation.kind = Expr::Kind::Operator;
+    operation.name = "prim::RaiseException";
+    operation.items.push_back(std::move(text));
+    Stmt s;
+    s.kind = Stmt::Kind::Evaluate;
+    s.values.push_back(std::move(operation));
+    return s;
   }
 
   /// The expression of some traces in a place; they differ in their values and literals alone.

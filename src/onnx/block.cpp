@@ -29,9 +29,21 @@ std::shared_ptr<Graph> Builder::new_body(Body kind) {
   return body;
 }
 
-void Builder::enter(Graph& body) { stack_.push_back(&blocks_.at(&body)); }
+void Builder::enter(Graph& body) {
+  stack_.push_back(&blocks_.at(&body));
+  given_.push_back(std::make_unique<sym::Given>(sym, body.given));
+}
 
-void Builder::leave() { stack_.pop_back(); }
+void Builder::leave() {
+  stack_.pop_back();
+  given_.pop_back();
+}
+
+void Builder::give(const sym::Facts& facts) {
+  graph().given.insert(graph().given.end(), facts.begin(), facts.end());
+  given_.back().reset();
+  given_.back() = std::make_unique<sym::Given>(sym, graph().given);
+}
 
 void Builder::body_outputs(std::span<Value* const> values) {
   for (Value* v : values) {

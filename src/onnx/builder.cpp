@@ -54,6 +54,7 @@ std::string key_of(const Node& node) {
 Builder::Builder(Graph& graph, sym::Context& context, int opset) : sym(context), opset_(opset) {
   adopt(graph, false);
   stack_.push_back(&blocks_.at(&graph));
+  given_.push_back(std::make_unique<sym::Given>(sym, graph.given));
 }
 
 // Whether a node can be run where its result may turn out not to be needed: no contents of its inputs make it fail.

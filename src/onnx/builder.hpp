@@ -4,12 +4,14 @@
 #pragma once
 
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "onnx/graph.hpp"
+#include "sym/given.hpp"
 
 namespace lithify::onnx {
 
@@ -76,6 +78,7 @@ class Builder {
   Value* full(const Shape& shape, Value* scalar);
   /// A new symbol that stands for the number that a one-element integer value has at run time.
   Dim symbol_of(Value* v, std::string_view name, std::optional<int64_t> lower = std::nullopt);
+  Dim symbol_of(Value* v, sym::SymbolInfo facts);
 
   // ---- complex numbers ----------------------------------------------------------------------------------------
   // ONNX runtimes have no kernels for them: real values stand for them in the graph. Every helper and operator takes
@@ -91,9 +94,12 @@ class Builder {
   /// alone is computed once, in front of the loop.
   enum class Body { Branch, Loop };
   std::shared_ptr<Graph> new_body(Body kind);
-  /// From here to `leave`, nodes go into the body, and can use the values of the graphs around it.
+  /// From here to `leave`, nodes go into the body, and can use the values of the graphs around it. What is given where
+  /// it runs is known.
   void enter(Graph& body);
   void leave();
+  /// Facts that hold wherever the current body runs.
+  void give(const sym::Facts& facts);
   /// Makes values the outputs of the current body.
   void body_outputs(std::span<Value* const> values);
   /// A node with bodies. Who joins paths knows more of the outputs than the bodies show.
@@ -229,7 +235,8 @@ class Builder {
   int opset_;
   std::unordered_map<std::string, Value*> shared_constants_;  // by contents or memory
   std::unordered_map<const Graph*, Block> blocks_;
-  std::vector<Block*> stack_;  // the model's graph first
+  std::vector<Block*> stack_;                       // the model's graph first
+  std::vector<std::unique_ptr<sym::Given>> given_;  // of each of the stack
 };
 
 }  // namespace lithify::onnx

@@ -177,9 +177,13 @@ Value* Builder::symbolic(DType dtype, Shape shape, std::vector<Dim> contents) {
 Value* Builder::full(const Shape& shape, Value* scalar) { return expand(scalar, shape); }
 
 Dim Builder::symbol_of(Value* v, std::string_view name, std::optional<int64_t> lower) {
+  return symbol_of(v, {.name = std::string(name), .lower = lower});
+}
+
+Dim Builder::symbol_of(Value* v, sym::SymbolInfo facts) {
   v = cast(v, DType::Int64);
   if (std::optional<Dim> known = whole_number(sym, v)) return *known;
-  Dim s = sym.symbol({.name = std::string(name), .lower = lower, .upper = {}, .sample = {}, .divisor = 1});
+  Dim s = sym.symbol(std::move(facts));
   bind(s, v);
   return s;
 }

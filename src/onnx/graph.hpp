@@ -134,6 +134,8 @@ class Graph {
   std::vector<Value*> inputs;
   std::vector<Value*> outputs;
   std::vector<Node*> nodes;
+  /// What is known of sizes wherever this runs: the outcome of a condition on sizes.
+  sym::Facts given;
 
   /// The nodes of this graph and of the bodies inside, each after its inputs: a body before the node that has it.
   std::vector<Node*> all_nodes() const;

@@ -14,7 +14,7 @@ namespace {
 
 /// Whether two sizes that are computed from the same dimension are equal in the sample only.
 bool differ_beyond_sample(sym::Context& sym, Dim a, Dim b) {
-  if (a == b || a.is_constant() || b.is_constant()) return false;
+  if (a.is_constant() || b.is_constant() || sym.equal(a, b) == true) return false;
   const std::vector<Dim> of_a = sym::symbols(a), of_b = sym::symbols(b);
   if (std::find_first_of(of_a.begin(), of_a.end(), of_b.begin(), of_b.end()) == of_a.end()) return false;
   const auto at_a = sym.sample(a), at_b = sym.sample(b);

@@ -78,6 +78,8 @@ class Verifier {
 
   void check(const Graph& graph) {
     std::vector<const Value*> own;
+    const size_t given = given_.size();
+    for (const sym::Fact& f : graph.given) given_.push_back({f.kind, scratch_.size(f.a), scratch_.size(f.b)});
     auto define = [&](const Value* v) {
       if (v->graph != &graph) fail(fmt::format("the value '{}' belongs to another graph", v->name));
       if (!visible_.insert(v).second) fail(fmt::format("the value '{}' is made twice", v->name));
@@ -112,6 +114,7 @@ class Verifier {
     if (std::unordered_set(graph.outputs.begin(), graph.outputs.end()).size() != graph.outputs.size())
       fail("one value is there twice");
     for (const Value* v : own) visible_.erase(v);
+    given_.resize(given);
   }
 
   void check_use(const Value* v, const std::string& what) const {
@@ -158,6 +161,7 @@ class Verifier {
     for (const Value* v : n.inputs) copy.inputs.push_back(scratch_.value(v));
     std::vector<Value> inferred(n.outputs.size());
     for (Value& v : inferred) copy.outputs.push_back(&v);
+    const sym::Given given(scratch_.sym, given_);
     try {
       Inference inference(scratch_.sym, opset_, copy);
       def.infer(inference);
@@ -254,6 +258,7 @@ class Verifier {
   const std::string_view after_;
   const Node* node_ = nullptr;
   std::unordered_set<const Value*> visible_;
+  sym::Facts given_;  // where the graph runs that is checked
   std::unordered_set<Dim> named_;
   std::unordered_set<std::string> names_;
 };

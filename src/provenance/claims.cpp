@@ -11,7 +11,6 @@
 namespace lithify::provenance {
 namespace {
 
-using Kind = Requirement::Kind;
 using Symbols = std::vector<sym::Expr>;
 
 constexpr int64_t largest_unit = 256;
@@ -33,13 +32,13 @@ std::vector<std::string> names_of(const Requirement& r) {
 /// Whether a requirement holds at every size that the facts of its symbols allow.
 bool always_holds(sym::Context& sym, const Requirement& r) {
   switch (r.kind) {
-    case Kind::Equal:
+    case Requirement::Kind::Equal:
       return sym.equal(r.a, r.b) == true;
-    case Kind::Multiple:
+    case Requirement::Kind::Multiple:
       return sym.divide_exactly(r.a, r.b).has_value();
-    case Kind::AtMost:
+    case Requirement::Kind::AtMost:
       return sym.less_equal(r.a, r.b) == true;
-    case Kind::Unequal:
+    case Requirement::Kind::Unequal:
       return sym.equal(r.a, r.b) == false;
   }
   return false;
@@ -50,15 +49,15 @@ std::optional<bool> holds_at(const sym::Context& sym, const Requirement& r,
                              const std::function<std::optional<int64_t>(sym::Expr)>& size_of) {
   try {
     const std::optional<int64_t> a = sym.evaluate(r.a, size_of), b = sym.evaluate(r.b, size_of);
-    if (!a || !b || (r.kind == Kind::Multiple && *b == 0)) return std::nullopt;
+    if (!a || !b || (r.kind == Requirement::Kind::Multiple && *b == 0)) return std::nullopt;
     switch (r.kind) {
-      case Kind::Equal:
+      case Requirement::Kind::Equal:
         return *a == *b;
-      case Kind::Multiple:
+      case Requirement::Kind::Multiple:
         return floor_mod(*a, *b) == 0;
-      case Kind::AtMost:
+      case Requirement::Kind::AtMost:
         return *a <= *b;
-      case Kind::Unequal:
+      case Requirement::Kind::Unequal:
         return *a != *b;
     }
   } catch (const Error&) {  // a number that does not fit
@@ -67,7 +66,7 @@ std::optional<bool> holds_at(const sym::Context& sym, const Requirement& r,
 }
 
 std::string text_of(const Requirement& r) {
-  if (r.kind == Kind::Unequal) return fmt::format("{} != {}", r.a.str(), r.b.str());
+  if (r.kind == Requirement::Kind::Unequal) return fmt::format("{} != {}", r.a.str(), r.b.str());
   return sym::Assumption{static_cast<sym::Assumption::Kind>(r.kind), r.a, r.b}.str();
 }
 
@@ -199,10 +198,10 @@ class Collector {
 
   void require(const Requirement& r) {
     if (always_holds(sym_, r)) return;
-    if (r.kind == Kind::AtMost) return at_least_zero(sym_.sub(r.b, r.a), r.pos);
-    if (r.kind == Kind::Equal && as_order(r)) return;
+    if (r.kind == Requirement::Kind::AtMost) return at_least_zero(sym_.sub(r.b, r.a), r.pos);
+    if (r.kind == Requirement::Kind::Equal && as_order(r)) return;
     Divisors divisors(sym_, r);
-    const std::vector<int64_t> found = r.kind == Kind::Unequal ? std::vector<int64_t>() : divisors.find();
+    const std::vector<int64_t> found = r.kind == Requirement::Kind::Unequal ? std::vector<int64_t>() : divisors.find();
     if (found.empty()) rest.push_back(r);
     for (size_t i = 0; i < found.size(); ++i) {
       Facts& known = facts_of(divisors.symbols()[i]);
@@ -296,7 +295,7 @@ class Collector {
       if (t.coefficient < 0) less = sym_.sub(less, term);
       if (t.coefficient > 0) more = sym_.add(more, term);
     }
-    rest.push_back({Kind::AtMost, less, more, pos});
+    rest.push_back({Requirement::Kind::AtMost, less, more, pos});
   }
 
   sym::Context& sym_;

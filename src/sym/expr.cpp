@@ -266,10 +266,27 @@ std::optional<bool> Context::less(Expr a, Expr b) {
 
 Expr Context::known(Expr e) const { return knowledge ? knowledge->known(e) : e; }
 
-void Context::assume(Assumption a) const {
-  if (!observer) return;
+void Context::assume(Assumption a) {
+  if (!observer || (knowledge && holds(a))) return;
   if (knowledge) a.given = knowledge->stated();
   observer->assumed(a);
+}
+
+bool Context::holds(const Assumption& a) {
+  switch (a.kind) {
+    case Assumption::Kind::Equal:
+      return equal(a.a, a.b) == true;
+    case Assumption::Kind::AtMost:
+      return less_equal(a.a, a.b) == true;
+    case Assumption::Kind::Multiple:
+      return divide_exactly(a.a, a.b).has_value();
+  }
+  return false;
+}
+
+int64_t Context::divisor(Expr e) {
+  const Poly& p = known(e).node()->poly;
+  return gcd_of_coefficients(p, constant_of(p));
 }
 
 bool Context::has_iterations(Expr e) const {

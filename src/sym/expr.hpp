@@ -148,10 +148,15 @@ class Context {
 
   /// The expression by what is known of its symbols: see Knowledge::known.
   Expr known(Expr e) const;
-  /// Reports what has to be assumed, where the facts hold that are given.
-  void assume(Assumption a) const;
+  /// Reports what has to be assumed, unless it holds where the facts do that are given.
+  void assume(Assumption a);
   Observer* observer = nullptr;          ///< may be nullptr
   const Knowledge* knowledge = nullptr;  ///< what decisions may rely on; may be nullptr
+
+  /// Whether something holds for every value of the symbols for which the given facts do.
+  bool holds(const Assumption& a);
+  /// The largest number that is known to divide an expression at all of them.
+  int64_t divisor(Expr e);
 
  private:
   bool never_negative(Expr e, int depth = 4);

@@ -160,6 +160,7 @@ void Knowledge::narrow(Expr symbol, const SymbolInfo& info) {
 void Knowledge::replace(Expr symbol, Expr by) { replaced_.emplace_back(symbol, by); }
 
 Given::Given(Context& sym, std::span<const Fact> facts) : sym_(sym), outer_(sym.knowledge) {
+  if (facts.empty()) return;
   inner_ = std::make_unique<const Knowledge>(sym, outer_, facts);
   sym.knowledge = inner_.get();
 }

@@ -45,6 +45,7 @@ class Knowledge {
 /// Gives facts to a context for as long as it lives.
 class Given {
  public:
+  /// Without facts, nothing changes.
   Given(Context& sym, std::span<const Fact> facts);
   ~Given() { sym_.knowledge = outer_; }
   Given(const Given&) = delete;
