@@ -241,7 +241,7 @@ def compare(
 
 
 def flat(value: Any) -> list[torch.Tensor]:
-    """The tensors of a result in the order in which they are outputs; a number is a 0-d tensor."""
+    """The tensors of a result in the order in which they are outputs; a number is a 0-d tensor, a float one of float64."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, dict):
@@ -250,7 +250,7 @@ def flat(value: Any) -> list[torch.Tensor]:
         return [t for v in value for t in flat(v)]
     if value is None:
         return []
-    return [torch.tensor(value)]
+    return [torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)]
 
 
 def real(tensor: torch.Tensor) -> torch.Tensor:

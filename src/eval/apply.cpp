@@ -21,6 +21,7 @@ struct Evaluator::OperatorName {
     if (has_overload) overload = name.substr(dot + 1);
     if (overload == "default") overload = "";
   }
+  OperatorName(std::string_view base, std::string_view overload) : base(base), overload(overload), has_overload(true) {}
 };
 
 /// A rule, and the arguments of a call in the order of its schema.
@@ -99,11 +100,17 @@ bool has_operand(const Schema& schema, const std::vector<Value>& arguments, bool
   return false;
 }
 
+constexpr std::string_view for_numbers = "number";  // the overload
+
 // Whether an operator, one that has a form for numbers, is applied to numbers alone: the result is one too.
 bool on_numbers(const std::vector<Rule>& rules, const std::vector<Value>& operands) {
   return std::all_of(operands.begin(), operands.end(), [](const Value& v) { return v.is_number(); }) &&
-         std::any_of(rules.begin(), rules.end(), [](const Rule& r) { return r.schema.overload == "number"; });
+         std::any_of(rules.begin(), rules.end(), [](const Rule& r) { return r.schema.overload == for_numbers; });
 }
+
+// Whether a value is a constant tensor of 0 dimensions, which counts as a number: a trace stores numbers and tensors
+// so.
+bool may_be_tensor(onnx::Builder& b, const Value& v) { return v.is_tensor() && v.tensor()->read(b)->is_constant(); }
 
 const Maybe* optional_among(const Arguments& arguments) {
   for (const Value& v : arguments.positional)
@@ -130,11 +137,17 @@ Value apply_to_optional(onnx::Builder& b, std::string_view name, const Maybe& ma
               "compare the argument with None first, and call it in a branch");
 }
 
-/// Whether an element of a list is changed, and the run decides which one.
-bool changes_element_at_run_time(std::string_view name, const std::vector<Value>& positional) {
-  return (name == "aten::_set_item" || name == "aten::pop" || name == "aten::insert" || name == "aten::Delete") &&
+/// Whether an element of a list is read or changed, and the run decides which one.
+bool chooses_element_at_run_time(std::string_view name, const std::vector<Value>& positional) {
+  return (name == "aten::__getitem__" || name == "aten::_set_item" || name == "aten::pop" || name == "aten::insert" ||
+          name == "aten::Delete") &&
          positional.size() > 1 && positional[0].is_list() && positional[1].is_int() &&
          !positional[1].integer().is_constant();
+}
+
+/// Whether an operator only shows what it is given, such as a text with a number of the run.
+bool only_shows(std::string_view name) {
+  return name == "prim::Print" || name == "aten::warn" || name == "prim::RaiseException";
 }
 
 bool is_in_place(std::string_view name) {
@@ -245,9 +258,12 @@ Value Evaluator::apply(std::string_view name, Arguments arguments, bool report) 
   const std::vector<Rule>& rules = rules_.overloads(op.base);
   if (rules.empty()) throw no_rule(op.base);
   if (std::optional<Value> result = apply_without_rule(op, arguments)) return *std::move(result);
-  Match found = match(op, rules, arguments);
-  if (report) reporter_.uses(*found.rule, found.arguments);
   const bool is_number = arguments.keywords.empty() && on_numbers(rules, arguments.positional);
+  const bool are_numbers =
+      is_number && !op.has_overload &&
+      std::ranges::none_of(arguments.positional, [&](const Value& v) { return may_be_tensor(builder_, v); });
+  Match found = match(are_numbers ? OperatorName(op.base, for_numbers) : op, rules, arguments);
+  if (report) reporter_.uses(*found.rule, found.arguments);
   Value result = invoke(std::move(found));
   check_length(result);
   if (!arguments.positional.empty()) check_length(arguments.positional[0]);
@@ -260,9 +276,14 @@ std::optional<Value> Evaluator::apply_without_rule(const OperatorName& op, const
   if (const Maybe* maybe = optional_among(arguments))
     return apply_to_optional(builder_, op.base, *maybe, arguments.positional);
   if (std::ranges::any_of(arguments.positional, &Value::is_open_list) ||
-      changes_element_at_run_time(op.base, arguments.positional))
+      chooses_element_at_run_time(op.base, arguments.positional))
     return apply_to_open(op.base, arguments);
   if (any_argument(arguments, [](const Value& v) { return has_poison(v); })) return Poison{};
+  if (!only_shows(op.base))
+    any_argument(arguments, [](const Value& v) {
+      if (auto* undecided = v.get_if<Undecided>()) throw Error(Code::UnsupportedControlFlow, undecided->why);
+      return false;
+    });
   return std::nullopt;
 }
 

@@ -106,12 +106,20 @@ Value Evaluator::run_forward(std::vector<Value> inputs) {
   return result;
 }
 
+/// What is undecided is handed on: a function may only show it.
+Value Evaluator::argument(const Expr& e, Frame& frame) {
+  if (e.kind == Expr::Kind::Name)
+    if (auto found = frame.locals.find(e.name); found != frame.locals.end() && found->second.is<Undecided>())
+      return found->second;
+  return evaluate(e, frame);
+}
+
 Arguments Evaluator::arguments(const Expr& call, size_t from, Frame& frame) {
   Arguments out;
   const size_t first_keyword = call.items.size() - call.keywords.size();
   out.positional.reserve(first_keyword - from);
   for (size_t i = from; i < call.items.size(); ++i) {
-    Value v = evaluate(call.items[i], frame);
+    Value v = argument(call.items[i], frame);
     if (i < first_keyword)
       out.positional.push_back(std::move(v));
     else

@@ -108,6 +108,7 @@ class Evaluator {
   Value call_method(const Value& self, const program::Expr& call, Frame& frame);
   Value call_named(const program::Expr& call, Frame& frame);
   Value call_closure(const Function& f);
+  Value argument(const program::Expr& e, Frame& frame);
   Arguments arguments(const program::Expr& call, size_t from, Frame& frame);
 
   // ---- operators

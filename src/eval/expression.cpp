@@ -109,7 +109,11 @@ Value Evaluator::evaluate_dict(const Expr& e, Frame& frame) {
   auto dict = std::make_shared<Dict>();
   for (size_t i = 0; i + 1 < e.items.size(); i += 2) {
     Value key = evaluate(e.items[i], frame);
-    dict->set(std::move(key), evaluate(e.items[i + 1], frame));
+    Value value = evaluate(e.items[i + 1], frame);
+    if (key.is<std::string>())
+      dict->set(std::move(key), std::move(value));
+    else
+      apply("aten::_set_item", {dict, std::move(key), std::move(value)});
   }
   return dict;
 }
@@ -177,10 +181,7 @@ Value Evaluator::attribute(const Value& object, const std::string& name) {
 
 Value Evaluator::subscript(const Value& container, const Value& index) {
   if (container.is_poison() || index.is_poison()) return Poison{};
-  if (auto* d = container.get_if<std::shared_ptr<Dict>>()) {
-    if (const Value* v = (*d)->find(index)) return usable(*v);
-    throw Error(Code::ProgramRaises, "the program reads a key that its dict does not have");
-  }
+  if (container.is<std::shared_ptr<Dict>>()) return usable(apply("aten::__getitem__", {container, index}));
   if (container.is_list() || container.is<Tuple>()) {
     if (!index.is_int()) throw Error(Code::BadProgram, fmt::format("a list is indexed by a {}", index.kind_name()));
     if (container.is_open_list()) return apply("aten::__getitem__", {container, index});

@@ -229,6 +229,7 @@ std::optional<bool> equal(sym::Context& sym, const Value& a, const Value& b) {
     if (x && y) return *x == *y;
     return std::nullopt;
   }
+  if (a.is_number() && b.is_number()) return std::nullopt;  // of the run
   if (a.data().index() != b.data().index()) return false;
   if (a.is_none()) return true;
   if (auto* s = a.get_if<std::string>()) return *s == *b.get_if<std::string>();
@@ -240,6 +241,8 @@ std::optional<bool> equal(sym::Context& sym, const Value& a, const Value& b) {
   if (auto* o = a.get_if<std::shared_ptr<Object>>()) return *o == *b.get_if<std::shared_ptr<Object>>();
   if (auto* d = a.get_if<std::shared_ptr<Dict>>()) {
     auto &x = (*d)->items, &y = (*b.get_if<std::shared_ptr<Dict>>())->items;
+    const auto is_known = [](const auto& item) { return !item.first.is_int() || item.first.integer().is_constant(); };
+    if (!std::ranges::all_of(x, is_known) || !std::ranges::all_of(y, is_known)) return std::nullopt;
     if (x.size() != y.size()) return false;
     for (auto& [k, v] : x) {
       const Value* other = (*b.get_if<std::shared_ptr<Dict>>())->find(k);

@@ -16,6 +16,69 @@ Dict& dict_of(Call& c, std::string_view name) {
   return **d;
 }
 
+/// The entries that a key may belong to: the one that it does, or all that the run may decide for.
+struct Entries {
+  std::vector<size_t> places;
+  bool sure = false;
+};
+
+Entries entries(Call& c, const Dict& d, const Value& key) {
+  Entries out;
+  for (size_t i = 0; i < d.items.size(); ++i) {
+    const std::optional<bool> same = eval::equal(c.sym, d.items[i].first, key);
+    if (same == true) return {{i}, true};
+    if (!same) out.places.push_back(i);
+  }
+  return out;
+}
+
+/// The entry of the argument "key", where it is known whether the dict has one.
+std::optional<size_t> known_entry(Call& c, const Dict& d, std::string_view key = "key") {
+  const Entries found = entries(c, d, c.arg(key));
+  if (!found.sure && !found.places.empty())
+    c.unsupported("the key is known only at run time, and may be one that the dict has");
+  return found.sure ? std::optional(found.places[0]) : std::nullopt;
+}
+
+void set(Call& c, Dict& d, std::string_view key, const Value& value) {
+  if (const std::optional<size_t> at = known_entry(c, d, key))
+    d.items[*at].second = value;
+  else
+    d.items.emplace_back(c.arg(key), value);
+}
+
+Value contains(Call& c, const Dict& d, const Value& key) {
+  const Entries found = entries(c, d, key);
+  if (found.sure) return true;
+  Value some = false;
+  for (size_t i : found.places) some = c.call("aten::__or__", {some, c.call("aten::eq", {d.items[i].first, key})});
+  return some;
+}
+
+/// The value of a key, which the run may choose; `otherwise` where there is none. Without that, the program raises.
+Value value_at(Call& c, const Dict& d, const Value& key, const Value* otherwise) {
+  const Entries found = entries(c, d, key);
+  if (found.sure) return d.items[found.places[0]].second;
+  std::vector<Value> values;
+  if (otherwise) values.push_back(*otherwise);
+  Value place = c.number_value(0);
+  for (size_t i : found.places) {
+    const Value here = c.number_value(static_cast<int64_t>(values.size()));
+    values.push_back(d.items[i].second);
+    if (values.size() > 1) place = c.call("prim::ite", {c.call("aten::eq", {d.items[i].first, key}), here, place});
+  }
+  if (values.empty()) throw Error(Code::ProgramRaises, "the program reads a key that its dict does not have");
+  return values.size() == 1 ? values[0] : c.call("aten::__getitem__", {Value::list(std::move(values)), place});
+}
+
+/// The value of a key, or None.
+Value maybe_value_at(Call& c, const Dict& d, const Value& key) {
+  Value present = contains(c, d, key);
+  if (auto* known = present.get_if<bool>()) return *known ? value_at(c, d, key, nullptr) : Value(None{});
+  return eval::Maybe{std::make_shared<Value>(std::move(present)),
+                     std::make_shared<Value>(value_at(c, d, key, nullptr))};
+}
+
 }  // namespace
 
 void register_dicts(eval::Registry& ops) {
@@ -36,31 +99,35 @@ void register_dicts(eval::Registry& ops) {
     for (auto& [k, v] : dict_of(c, "self").items) out.push_back(Value::tuple({k, v}));
     return Value::list(std::move(out));
   });
-  for (const char* schema : {"aten::get(Any self, Any key, Any? default_value=None) -> Any",
-                             "aten::setdefault(Any self, Any key, Any? default_value=None) -> Any"})
-    ops.add(schema, [](Call& c) -> Value {
-      Dict& d = dict_of(c, "self");
-      if (const Value* v = d.find(c.arg("key"))) return *v;
-      if (c.schema.name == "aten::setdefault") d.set(c.arg("key"), c.arg("default_value"));
-      return c.arg("default_value");
-    });
+  ops.add("aten::__getitem__.Dict(Any self, Any key) -> Any",
+          [](Call& c) { return value_at(c, dict_of(c, "self"), c.arg("key"), nullptr); });
+  ops.add("aten::get(Any self, Any key, Any? default_value=None) -> Any", [](Call& c) -> Value {
+    const Dict& d = dict_of(c, "self");
+    if (c.none("default_value")) return maybe_value_at(c, d, c.arg("key"));
+    return value_at(c, d, c.arg("key"), &c.arg("default_value"));
+  });
+  ops.add("aten::setdefault(Any self, Any key, Any? default_value=None) -> Any", [](Call& c) -> Value {
+    Dict& d = dict_of(c, "self");
+    if (const std::optional<size_t> at = known_entry(c, d)) return d.items[*at].second;
+    d.items.emplace_back(c.arg("key"), c.arg("default_value"));
+    return c.arg("default_value");
+  });
   ops.add("aten::_set_item.Dict(Any l, Any idx, Any v) -> ()", [](Call& c) -> Value {
-    dict_of(c, "l").set(c.arg("idx"), c.arg("v"));
+    set(c, dict_of(c, "l"), "idx", c.arg("v"));
     return None{};
   });
   ops.add("aten::__contains__.Dict(Any dict, Any key) -> bool",
-          [](Call& c) -> Value { return dict_of(c, "dict").find(c.arg("key")) != nullptr; });
-  ops.add("aten::Delete.Dict(Any self, Any key) -> ()", [](Call& c) -> Value {
-    dict_of(c, "self").erase(c.arg("key"));
-    return None{};
-  });
-  ops.add("aten::pop.Dict(Any self, Any key, Any? default_value=None) -> Any", [](Call& c) -> Value {
-    Dict& d = dict_of(c, "self");
-    const Value* found = d.find(c.arg("key"));
-    Value out = found ? *found : c.arg("default_value");
-    d.erase(c.arg("key"));
-    return out;
-  });
+          [](Call& c) { return contains(c, dict_of(c, "dict"), c.arg("key")); });
+  for (const char* schema : {"aten::Delete.Dict(Any self, Any key) -> ()",
+                             "aten::pop.Dict(Any self, Any key, Any? default_value=None) -> Any"})
+    ops.add(schema, [](Call& c) -> Value {
+      Dict& d = dict_of(c, "self");
+      const std::optional<size_t> at = known_entry(c, d);
+      const bool pops = c.schema.name == "aten::pop";
+      Value out = at ? d.items[*at].second : pops ? c.arg("default_value") : Value(None{});
+      if (at) d.items.erase(d.items.begin() + static_cast<std::ptrdiff_t>(*at));
+      return pops ? out : Value(None{});
+    });
   ops.add("aten::update(Any self, Any other) -> ()", [](Call& c) -> Value {
     for (auto& [k, v] : dict_of(c, "other").items) dict_of(c, "self").set(k, v);
     return None{};

@@ -12,8 +12,9 @@ void register_interpreter(eval::Registry& ops) {
   // What a program only prints has no effect on the model.
   for (const char* name : {"aten::warn", "prim::Print"})
     ops.add(fmt::format("{}(Any? self=None{}) -> ()", name, any_arguments()), [](Call&) -> Value { return None{}; });
-  ops.add("prim::RaiseException(str msg, str? cls=None) -> ()", [](Call& c) -> Value {
-    throw Error(Code::ProgramRaises, fmt::format("the program raises: {}", c.text("msg")));
+  ops.add("prim::RaiseException(Any msg, str? cls=None) -> ()", [](Call& c) -> Value {
+    const std::string* text = c.arg("msg").get_if<std::string>();
+    throw Error(Code::ProgramRaises, fmt::format("the program raises{}", text ? ": " + *text : " an exception"));
   });
   for (const char* schema :
        {"aten::set_grad_enabled(bool val) -> ()", "aten::manual_seed(int seed) -> ()",

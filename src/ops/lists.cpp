@@ -8,15 +8,17 @@
 namespace lithify::ops {
 
 std::vector<Value> sliced(Call& c, const std::vector<Value>& items) {
-  int64_t n = static_cast<int64_t>(items.size()), step = c.integer("step");
+  const int64_t n = static_cast<int64_t>(items.size()), step = c.integer("step");
+  if (step == 0) throw Error(Code::ProgramRaises, "the program cuts a list by steps of 0");
+  // Backwards, the places are those in front of the elements: from n - 1 down to -1.
+  const int64_t least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
   auto bound = [&](const char* name, int64_t otherwise) {
-    std::optional<int64_t> v = c.maybe_integer(name);
-    if (!v) return otherwise;
-    return std::clamp<int64_t>(*v < 0 ? *v + n : *v, 0, n);
+    const std::optional<int64_t> v = c.maybe_integer(name);
+    return v ? std::clamp<int64_t>(*v < 0 ? *v + n : *v, least, most) : otherwise;
   };
+  const int64_t end = bound("end", step > 0 ? most : least);
   std::vector<Value> out;
-  if (step < 1) c.unsupported("a slice with a step below 1");
-  for (int64_t i = bound("start", 0), end = bound("end", n); i < end; i += step)
+  for (int64_t i = bound("start", step > 0 ? least : most); step > 0 ? i < end : i > end; i += step)
     out.push_back(items[static_cast<size_t>(i)]);
   return out;
 }
@@ -32,34 +34,63 @@ namespace {
 using eval::None;
 using eval::Tuple;
 
-bool is_element(Call& c, const Value& v, const Value& wanted) {
-  const std::optional<bool> e = eval::equal(c.sym, v, wanted);
-  if (!e) c.unsupported("the elements are known only at run time");
-  return *e;
+/// Whether two values are equal: a bool, of the run where it is decided there.
+Value same(Call& c, const Value& a, const Value& b) {
+  if (const std::optional<bool> known = eval::equal(c.sym, a, b)) return *known;
+  if (!a.is_number() || !b.is_number()) c.unsupported("the elements are known only at run time");
+  return c.call("aten::eq", {a, b});
 }
 
-/// Numbers of the run are compared at run time.
+bool is_true(const Value& v) { return v.is<bool>() && *v.get_if<bool>(); }
+
 Value contains(Call& c, const std::vector<Value>& items, const Value& wanted) {
   Value some = false;
   for (const Value& v : items) {
-    if (v.is_number() && wanted.is_number() && !eval::equal(c.sym, v, wanted))
-      some = c.call("aten::__or__", {some, c.call("aten::eq", {v, wanted})});
-    else if (is_element(c, v, wanted))
-      return true;
+    some = c.call("aten::__or__", {some, same(c, v, wanted)});
+    if (is_true(some)) return true;
   }
   return some;
+}
+
+/// The place of the first element that is equal to another. The run decides among those that may be; it is the last of
+/// them where none of the others is.
+Value place_of(Call& c, const std::vector<Value>& items, const Value& wanted) {
+  std::vector<std::pair<size_t, Value>> found;
+  for (size_t i = 0; i < items.size() && (found.empty() || !is_true(found.back().second)); ++i)
+    if (Value here = same(c, items[i], wanted); !here.is<bool>() || is_true(here)) found.emplace_back(i, here);
+  if (found.empty()) throw Error(Code::ProgramRaises, "the program looks for an element that its list does not have");
+  Value place = c.number_value(static_cast<int64_t>(found.back().first));
+  for (size_t i = found.size() - 1; i-- > 0;)
+    place = c.call("prim::ite", {found[i].second, c.number_value(static_cast<int64_t>(found[i].first)), place});
+  return place;
+}
+
+/// Numbers of the run in ascending order: each pair of neighbors is put in order, as often as there are elements.
+std::vector<Value> ordered_at_run_time(Call& c, std::vector<Value> items) {
+  constexpr size_t most = 16;
+  if (items.size() > most || !std::ranges::all_of(items, &Value::is_number))
+    c.unsupported("the order is known only at run time");
+  for (size_t pass = 0; pass < items.size(); ++pass)
+    for (size_t i = pass % 2; i + 1 < items.size(); i += 2) {
+      Value lower = c.call("prim::min", {items[i], items[i + 1]});
+      items[i + 1] = c.call("prim::max", {items[i], items[i + 1]});
+      items[i] = std::move(lower);
+    }
+  return items;
 }
 
 // The elements in ascending order, or descending by the argument `reverse`.
 std::vector<Value> ordered(Call& c) {
   std::vector<Value> out = c.arg("self").items();
-  auto before = [&](const Value& a, const Value& b) {
-    if (auto* s = a.get_if<std::string>()) return *s < *b.get_if<std::string>();
-    auto x = known_real(a), y = known_real(b);
-    if (!x || !y) c.unsupported("the order is known only at run time");
-    return *x < *y;
-  };
-  std::stable_sort(out.begin(), out.end(), before);
+  const auto is_known = [](const Value& v) { return v.is<std::string>() || known_real(v); };
+  if (std::ranges::all_of(out, is_known)) {
+    std::ranges::stable_sort(out, [](const Value& a, const Value& b) {
+      if (auto* s = a.get_if<std::string>()) return *s < *b.get_if<std::string>();
+      return *known_real(a) < *known_real(b);
+    });
+  } else {
+    out = ordered_at_run_time(c, std::move(out));
+  }
   if (c.flag("reverse")) std::reverse(out.begin(), out.end());
   return out;
 }
@@ -80,7 +111,7 @@ Value compared(Call& c, bool negate) {
   if (!a.is_list()) c.unsupported("the comparison is decided only at run time");
   const std::vector<Value>&x = a.items(), &y = b.items();
   Value all = true;
-  for (size_t i = 0; i < x.size(); ++i) all = c.call("aten::__and__", {all, c.call("aten::eq", {x[i], y[i]})});
+  for (size_t i = 0; i < x.size(); ++i) all = c.call("aten::__and__", {all, same(c, x[i], y[i])});
   return negate ? c.call("aten::__not__", {all}) : all;
 }
 
@@ -183,16 +214,12 @@ void register_list_queries(eval::Registry& ops) {
     if (t->rank() == 0) c.mismatch("len() of a 0-d tensor");
     return t->shape[0];
   });
-  ops.add("aten::index.list(t[] self, Any el) -> int", [](Call& c) -> Value {
-    const std::vector<Value>& items = c.arg("self").items();
-    for (size_t i = 0; i < items.size(); ++i)
-      if (is_element(c, items[i], c.arg("el"))) return c.sym.constant(static_cast<int64_t>(i));
-    throw Error(Code::ProgramRaises, "the program looks for an element that its list does not have");
-  });
+  ops.add("aten::index.list(t[] self, Any el) -> int",
+          [](Call& c) -> Value { return place_of(c, c.arg("self").items(), c.arg("el")); });
   ops.add("aten::count(t[] self, Any el) -> int", [](Call& c) -> Value {
-    int64_t n = 0;
-    for (const Value& v : c.arg("self").items()) n += is_element(c, v, c.arg("el"));
-    return c.sym.constant(n);
+    Value n = c.number_value(0);
+    for (const Value& v : c.arg("self").items()) n = c.call("aten::add", {n, same(c, v, c.arg("el"))});
+    return n;
   });
   for (const char* type : {"bool", "int", "float"})
     for (auto& [name, any] : {std::pair{"aten::all", false}, {"aten::any", true}})

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
+#include <numeric>
 
 #include "ops/prim.hpp"
 
@@ -25,19 +27,38 @@ std::optional<Dim> as_int(Call& c, const Value& v) {
   return std::nullopt;
 }
 
-Value as_run_time(Call& c, const Value& v) {
-  if (v.is_tensor()) return v;
-  if (v.is<double>()) return run_time_number(c.as_tensor(v, DType::Double));
-  return run_time_number(c.as_tensor(v));
+/// The type of a number in Python: bool, int, or float, which is a double whatever it was read from.
+DType python_type(const Value& v) {
+  if (v.is<bool>()) return DType::Bool;
+  if (v.is_int()) return DType::Int64;
+  if (v.is<std::complex<double>>()) return DType::ComplexDouble;
+  if (!v.is_tensor() || is_float(v.tensor()->dtype())) return DType::Double;
+  if (is_complex(v.tensor()->dtype())) return DType::ComplexDouble;
+  return v.tensor()->dtype() == DType::Bool ? DType::Bool : DType::Int64;
 }
 
-/// What a tensor rule gives for numbers that are known only at run time: a number.
-Value computed_at_run_time(Call& c, std::string_view tensor_op, const std::vector<Value>& operands) {
+/// The type in which Python computes with numbers: bools count as ints.
+DType arithmetic_type(const std::vector<Value>& operands) {
+  DType type = DType::Int64;
+  for (const Value& v : operands) type = eval::promote(type, python_type(v));
+  return type;
+}
+
+/// A number that was computed at run time. Integers are symbols: sizes, positions and keys can be made of them.
+Value number_of(Call& c, onnx::Value* v) {
+  if (is_integer(v->dtype)) return c.onnx.symbol_of(v, "n");
+  if (is_float(v->dtype)) v = c.onnx.cast(v, DType::Double);
+  if (!v->constant || is_complex(v->dtype)) return run_time_number(v);
+  const double known = v->constant->reals()[0];
+  return v->dtype == DType::Bool ? Value(known != 0) : Value(known);
+}
+
+/// What a tensor rule gives for numbers of which some are known only at run time. The operands are 0-d tensors of a
+/// type, and not numbers: those would be computed with in the default type of tensors.
+Value computed_at_run_time(Call& c, std::string_view tensor_op, const std::vector<Value>& operands, DType type) {
   std::vector<Value> tensors;
-  for (const Value& v : operands) tensors.push_back(as_run_time(c, v));
-  Value result = c.call(tensor_op, std::move(tensors));
-  if (result.is_tensor()) result.tensor()->is_number = true;
-  return result;
+  for (const Value& v : operands) tensors.push_back(c.as_tensor(v, type));
+  return number_of(c, c.as_tensor(c.call(tensor_op, std::move(tensors))));
 }
 
 // ---- arithmetic -----------------------------------------------------------------------------------------------------
@@ -49,6 +70,8 @@ struct Arithmetic {
   std::function<Value(double, double)> reals;
   NumberArguments roles = {};
   std::string_view tensor_op = name;
+  bool always_real = false;    ///< of two integers, too
+  DType real = DType::Double;  ///< Float where ONNX Runtime has no kernel for float64
 };
 
 Value python_floor_div(double a, double b) { return std::floor(a / b); }
@@ -72,11 +95,15 @@ std::optional<Value> int_power(Call& c, Dim a, Dim b) {
   return Value(out);
 }
 
-std::optional<Value> int_true_div(Call&, Dim a, Dim b) {
-  if (a.is_constant() && b.is_constant())
-    return Value(static_cast<double>(*a.constant()) / static_cast<double>(*b.constant()));
-  return std::nullopt;
+/// A function whose result is a float, of two integers, too: it is known where both are.
+std::function<std::optional<Value>(Call&, Dim, Dim)> of_integers(double (*f)(double, double)) {
+  return [f](Call&, Dim a, Dim b) -> std::optional<Value> {
+    if (!a.is_constant() || !b.is_constant()) return std::nullopt;
+    return Value(f(static_cast<double>(*a.constant()), static_cast<double>(*b.constant())));
+  };
 }
+
+double true_div(double a, double b) { return a / b; }
 
 Value computed(Call& c, const Arithmetic& row) {
   const Value &a = c.arg("a"), &b = c.arg("b");
@@ -87,7 +114,10 @@ Value computed(Call& c, const Arithmetic& row) {
     auto p = known_real(a), q = known_real(b);
     if (p && q) return row.reals(*p, *q);
   }
-  return computed_at_run_time(c, row.tensor_op, {a, b});
+  DType type = arithmetic_type({a, b});
+  if (type == DType::Int64 && (row.always_real || (row.name == "aten::pow" && y && y->lower().value_or(-1) < 0)))
+    type = DType::Double;
+  return computed_at_run_time(c, row.tensor_op, {a, b}, type == DType::Double ? row.real : type);
 }
 
 void register_arithmetic(eval::Registry& ops) {
@@ -99,16 +129,33 @@ void register_arithmetic(eval::Registry& ops) {
        [](double a, double b) -> Value { return a - b; }, operand},
       {"aten::mul", [](Call& c, Dim a, Dim b) { return Value(c.sym.mul(a, b)); },
        [](double a, double b) -> Value { return a * b; }, operand},
-      {"aten::div", int_true_div, [](double a, double b) -> Value { return a / b; }, divisor},
-      {"aten::truediv", int_true_div, [](double a, double b) -> Value { return a / b; }, {}, "aten::div"},
+      {"aten::div", of_integers(true_div), true_div, divisor, "aten::div", true},
+      {"aten::truediv", of_integers(true_div), true_div, {}, "aten::div", true},
       {"aten::floordiv",
        [](Call& c, Dim a, Dim b) { return Value(c.sym.floor_div(a, b)); },
        python_floor_div,
        {},
        "aten::floor_divide"},
       {"aten::remainder", [](Call& c, Dim a, Dim b) { return Value(c.sym.mod(a, b)); }, python_mod, divisor},
-      {"aten::fmod", [](Call&, Dim, Dim) { return std::optional<Value>(); },
-       [](double a, double b) -> Value { return std::fmod(a, b); }},
+      {"aten::fmod",
+       of_integers(std::fmod),
+       [](double a, double b) { return std::fmod(a, b); },
+       {},
+       "aten::fmod",
+       true},
+      {"aten::atan2",
+       of_integers(std::atan2),
+       [](double a, double b) { return std::atan2(a, b); },
+       {},
+       "aten::atan2",
+       true,
+       DType::Float},
+      {"aten::copysign",
+       of_integers(std::copysign),
+       [](double a, double b) { return std::copysign(a, b); },
+       {},
+       "aten::copysign",
+       true},
       {"aten::pow", int_power, [](double a, double b) -> Value { return std::pow(a, b); }},
       {"prim::min",
        [](Call& c, Dim a, Dim b) { return Value(c.sym.min(a, b)); },
@@ -152,7 +199,10 @@ struct Bitwise {
 Value computed(Call& c, const Bitwise& row) {
   const Value &a = c.arg("a"), &b = c.arg("b");
   auto x = as_int(c, a), y = as_int(c, b);
-  if (!x || !y || !x->is_constant() || !y->is_constant()) return computed_at_run_time(c, row.name, {a, b});
+  if (!x || !y || !x->is_constant() || !y->is_constant()) {
+    const bool flags = python_type(a) == DType::Bool && python_type(b) == DType::Bool;
+    return computed_at_run_time(c, row.name, {a, b}, flags ? DType::Bool : DType::Int64);
+  }
   const int64_t bits = row.f(*x->constant(), *y->constant());
   if (a.is<bool>() && b.is<bool>()) return bits != 0;
   return c.sym.constant(bits);
@@ -194,11 +244,25 @@ std::optional<Quotient> quotient(Call& c, const onnx::Value* v) {
   return Quotient{c.sym.mul(q->over, c.sym.constant(whole)), q->under};
 }
 
+Value to_int(Call& c, const Value& v) {
+  if (v.is_int()) return v;
+  if (auto* b = v.get_if<bool>()) return c.sym.constant(*b);
+  if (auto* d = v.get_if<double>()) return c.sym.constant(static_cast<int64_t>(*d));
+  if (auto* s = v.get_if<std::string>()) return c.sym.constant(std::stoll(*s));
+  onnx::Value* t = c.as_tensor(v);
+  if (t->contents && t->contents->size() == 1) return t->contents->front();
+  if (t->constant && t->constant->numel() == 1) return c.sym.constant(static_cast<int64_t>(t->constant->reals()[0]));
+  if (auto q = quotient(c, t); q && q->over.lower().value_or(-1) >= 0)
+    return c.sym.floor_div(q->over, c.sym.constant(q->under));
+  return c.onnx.symbol_of(c.onnx.cast(t, DType::Int64), "n");
+}
+
 /// A function of one real number.
 struct RealFunction {
   std::string_view name;
   double (*f)(double);
-  bool to_int = false;  ///< Python's math.floor and math.ceil give ints
+  bool to_int = false;         ///< Python's math.floor and math.ceil give ints
+  DType real = DType::Double;  ///< Float where ONNX Runtime has no kernel for float64
 };
 
 Value computed(Call& c, const RealFunction& row) {
@@ -214,44 +278,94 @@ Value computed(Call& c, const RealFunction& row) {
       const Dim under = c.sym.constant(q->under);
       return row.name == "aten::ceil" ? c.sym.ceil_div(q->over, under) : c.sym.floor_div(q->over, under);
     }
-  Value result = computed_at_run_time(c, row.name, {a});
-  if (row.to_int) return c.onnx.symbol_of(c.onnx.cast(result.tensor()->read(c.onnx), DType::Int64), "n");
-  return result;
+  const Value result = computed_at_run_time(c, row.name, {a}, row.real);
+  return row.to_int ? to_int(c, result) : result;
 }
 
 void register_real_functions(eval::Registry& ops) {
+  constexpr DType single = DType::Float;
   static constexpr RealFunction table[] = {
-      {"aten::ceil", std::ceil, true}, {"aten::floor", std::floor, true}, {"aten::round", std::nearbyint},
-      {"aten::sqrt", std::sqrt},       {"aten::exp", std::exp},           {"aten::log", std::log},
-      {"aten::log2", std::log2},       {"aten::log10", std::log10},       {"aten::log1p", std::log1p},
-      {"aten::sin", std::sin},         {"aten::cos", std::cos},           {"aten::tan", std::tan},
-      {"aten::tanh", std::tanh},       {"aten::erf", std::erf},           {"aten::fabs", std::fabs},
+      {"aten::ceil", std::ceil, true},
+      {"aten::floor", std::floor, true},
+      {"aten::round", std::nearbyint},
+      {"aten::sqrt", std::sqrt},
+      {"aten::exp", std::exp},
+      {"aten::expm1", std::expm1},
+      {"aten::log", std::log},
+      {"aten::log2", std::log2},
+      {"aten::log10", std::log10},
+      {"aten::log1p", std::log1p},
+      {"aten::sin", std::sin},
+      {"aten::cos", std::cos},
+      {"aten::tanh", std::tanh},
+      {"aten::tan", std::tan, false, single},
+      {"aten::asin", std::asin, false, single},
+      {"aten::acos", std::acos, false, single},
+      {"aten::atan", std::atan, false, single},
+      {"aten::sinh", std::sinh, false, single},
+      {"aten::cosh", std::cosh, false, single},
+      {"aten::asinh", std::asinh, false, single},
+      {"aten::acosh", std::acosh, false, single},
+      {"aten::atanh", std::atanh, false, single},
+      {"aten::erf", std::erf, false, single},
   };
   for (const RealFunction& row : table)
     ops.add(fmt::format("{}.number(Scalar a) -> Scalar", row.name), [row](Call& c) { return computed(c, row); });
 }
 
+/// A question about one real number.
+struct RealQuestion {
+  std::string_view name;
+  bool (*f)(double);
+};
+
+void register_real_questions(eval::Registry& ops) {
+  for (const RealQuestion& row : {RealQuestion{"aten::isnan", [](double v) { return std::isnan(v); }},
+                                  RealQuestion{"aten::isinf", [](double v) { return std::isinf(v); }},
+                                  RealQuestion{"aten::isfinite", [](double v) { return std::isfinite(v); }}})
+    ops.add(fmt::format("{}.number(Scalar a) -> bool", row.name), [row](Call& c) -> Value {
+      if (auto v = known_real(c.arg("a"))) return row.f(*v);
+      return computed_at_run_time(c, row.name, {c.arg("a")}, DType::Double);
+    });
+}
+
 void register_functions(eval::Registry& ops) {
+  ops.add("aten::log.base(Scalar a, Scalar b) -> float", [](Call& c) -> Value {
+    return c.call("aten::div", {c.call("aten::log", {c.arg("a")}), c.call("aten::log", {c.arg("b")})});
+  });
+  for (const auto& [name, factor] :
+       {std::pair{"aten::degrees", 180 / std::numbers::pi}, std::pair{"aten::radians", std::numbers::pi / 180}})
+    ops.add(fmt::format("{}.number(Scalar a) -> float", name), [factor = factor](Call& c) {
+      return c.call("aten::mul", {c.arg("a"), factor});
+    });
+  ops.add("aten::gcd.number(int a, int b) -> int", [](Call& c) -> Value {
+    const Dim a = c.size("a"), b = c.size("b");
+    if (a.is_constant() && b.is_constant()) return c.sym.constant(std::gcd(*a.constant(), *b.constant()));
+    return computed_at_run_time(c, "aten::gcd", {a, b}, DType::Int64);
+  });
   ops.add("aten::neg.number(Scalar a) -> Scalar", [](Call& c) -> Value {
     if (auto i = as_int(c, c.arg("a"))) return c.sym.neg(*i);
     if (auto v = known_real(c.arg("a"))) return -*v;
-    return c.call("aten::neg", {as_run_time(c, c.arg("a"))});
+    return computed_at_run_time(c, "aten::neg", {c.arg("a")}, arithmetic_type({c.arg("a")}));
   });
   for (const char* name : {"prim::abs", "aten::abs"})
     ops.add(std::string(name) + ".number(Scalar a) -> Scalar", [](Call& c) -> Value {
       if (auto i = as_int(c, c.arg("a"))) return c.sym.max(*i, c.sym.neg(*i));
       if (auto v = known_real(c.arg("a"))) return std::fabs(*v);
-      return c.call("aten::abs", {as_run_time(c, c.arg("a"))});
+      return computed_at_run_time(c, "aten::abs", {c.arg("a")}, arithmetic_type({c.arg("a")}));
     });
+  ops.add("aten::fabs.number(Scalar a) -> float",
+          [](Call& c) { return c.call("aten::Float", {c.call("prim::abs", {c.arg("a")})}); });
   ops.add("aten::__not__(bool a) -> bool", [](Call& c) -> Value {
     if (auto* b = c.arg("a").get_if<bool>()) return !*b;
-    Value r = c.call("aten::logical_not", {c.arg("a")});
-    r.tensor()->is_number = true;
-    return r;
+    return computed_at_run_time(c, "aten::logical_not", {c.arg("a")}, DType::Bool);
   });
   ops.add("prim::ite(Any b, Any t, Any f) -> Any", [](Call& c) -> Value {
     if (auto* b = c.arg("b").get_if<bool>()) return c.arg(*b ? "t" : "f");
-    return computed_at_run_time(c, "aten::where", {c.arg("b"), c.arg("t"), c.arg("f")});
+    const Value &t = c.arg("t"), &f = c.arg("f");
+    const DType type = eval::promote(python_type(t), python_type(f));
+    return number_of(c, c.as_tensor(c.call("aten::where", {c.as_tensor(c.arg("b"), DType::Bool), c.as_tensor(t, type),
+                                                           c.as_tensor(f, type)})));
   });
   // min, max and sum of a list of numbers, min and max of two lists.
   for (const char* name : {"prim::min", "prim::max"})
@@ -275,19 +389,6 @@ void register_functions(eval::Registry& ops) {
 
 // ---- numbers and tensors --------------------------------------------------------------------------------------------
 
-Value to_int(Call& c, const Value& v) {
-  if (v.is_int()) return v;
-  if (auto* b = v.get_if<bool>()) return c.sym.constant(*b);
-  if (auto* d = v.get_if<double>()) return c.sym.constant(static_cast<int64_t>(*d));
-  if (auto* s = v.get_if<std::string>()) return c.sym.constant(std::stoll(*s));
-  onnx::Value* t = c.as_tensor(v);
-  if (t->contents && t->contents->size() == 1) return t->contents->front();
-  if (t->constant && t->constant->numel() == 1) return c.sym.constant(static_cast<int64_t>(t->constant->reals()[0]));
-  if (auto q = quotient(c, t); q && q->over.lower().value_or(-1) >= 0)
-    return c.sym.floor_div(q->over, c.sym.constant(q->under));
-  return c.onnx.symbol_of(c.onnx.cast(t, DType::Int64), "n");
-}
-
 // A tensor of one element as a number that is known only at run time.
 Value only_element(Call& c, onnx::Value* t) { return run_time_number(c.onnx.reshape(t, {})); }
 
@@ -296,7 +397,7 @@ Value to_float(Call& c, const Value& v) {
   if (auto* s = v.get_if<std::string>()) return std::stod(*s);
   onnx::Value* t = c.as_tensor(v);
   if (t->constant && t->constant->numel() == 1) return t->constant->reals()[0];
-  return only_element(c, is_float(t->dtype) ? t : c.onnx.cast(t, DType::Double));
+  return only_element(c, c.onnx.cast(t, DType::Double));
 }
 
 Value to_bool(Call& c, const Value& v) {
@@ -368,6 +469,7 @@ void register_numbers(eval::Registry& ops) {
   register_arithmetic(ops);
   register_bitwise(ops);
   register_real_functions(ops);
+  register_real_questions(ops);
   register_functions(ops);
   register_conversions(ops);
 }
