@@ -225,7 +225,7 @@ class LiveExport {
               captured(Severity::Note, fmt::format("the side of '{}' at {} that is {} is not in the file: {}",
                                                    facts.conditions[c].formula, facts.conditions[c].where, side, why)));
     if (facts.conditions.empty()) facts.paths.clear();
-    if (!facts.unfollowed.empty()) check(exploration, chosen, out);
+    if (!facts.unfollowed.empty() || chosen.size() > 1) check(exploration, chosen, out);
   }
 
   /// Uses of sizes that were not followed, by dimension.
@@ -254,7 +254,7 @@ class LiveExport {
         sizes.push_back(s);
     const std::optional<std::vector<Sizes>> agreed = agreeing(out.converted, sizes);
     sizes.resize(recorded);
-    out.facts->checked = agreed.value_or(sizes);
+    if (!out.facts->unfollowed.empty()) out.facts->checked = agreed.value_or(sizes);
   }
 
   /// Those of the sizes at which the exported model agrees with the live one; nothing where it cannot be run. Throws

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "base/options.hpp"
 #include "program/text.hpp"
@@ -54,6 +55,25 @@ void require_definitions(const Node& n, size_t trace, Definitions& definitions) 
   for (const Node& item : n.items) require_definitions(item, trace, definitions);
 }
 
+/// Whether an operator on numbers gives a bool, a float or (most of them) an integer.
+char kind_of_number(const Step& step) {
+  static const std::set<std::string> bools = {"aten::eq",     "aten::ne",  "aten::lt",      "aten::le",
+                                              "aten::gt",     "aten::ge",  "aten::__not__", "aten::__and__",
+                                              "aten::__or__", "aten::Bool"};
+  static const std::set<std::string> floats = {"aten::div",  "aten::truediv", "aten::Float", "aten::sqrt", "aten::log",
+                                               "aten::log2", "aten::log10",   "aten::exp",   "aten::sin",  "aten::cos"};
+  const Expr* e = step.operation.expr;
+  const std::string name = e ? e->name.substr(0, e->name.find('.')) : "";
+  return bools.contains(name) ? 'b' : floats.contains(name) ? 'f' : 'i';
+}
+
+/// A number that becomes a tensor is the same only as one of its kind.
+std::string kind_of_operand(const Straight& code, const Step& step) {
+  if (!step.operation.expr || step.operation.expr->name != "prim::NumToTensor") return "";
+  const std::optional<ValueRef> value = step.operation.items.empty() ? std::nullopt : step.operation.items[0].value;
+  return value ? std::string(1, kind_of_number(code.steps[value->step])) : "";
+}
+
 std::string key_of(const Step& step, size_t trace, const Definitions& definitions) {
   const Place place = definitions.place(trace, pos_of(step));
   const program::Stmt* s = step.statement;
@@ -89,7 +109,7 @@ Trace read(size_t recording, const Recording& r, size_t trace, Definitions& defi
   for (const Step& step : out.code.steps) {
     const bool parameters = out.keys.empty();
     out.keys.push_back(parameters ? keys.of(fmt::format("{} parameters", step.results))
-                                  : keys.of(key_of(step, trace, definitions)));
+                                  : keys.of(key_of(step, trace, definitions) + kind_of_operand(out.code, step)));
     std::vector<uint64_t>& literals = out.literals.emplace_back();
     if (parameters) continue;
     require_definitions(step.operation, trace, definitions);
