@@ -400,11 +400,12 @@ void define_claims(nb::module_& m) {
                    })
       .def(
           "holds", [](const Claims& self, const nb::kwargs& sizes) { return self.holds(sizes_of(sizes)); },
+          nb::sig("def holds(self, **sizes: int) -> bool | None"),
           "Whether the file is claimed to be right at these sizes: True, False where a constraint excludes them, None "
           "where that is not known.")
       .def(
           "why", [](const Claims& self, const nb::kwargs& sizes) { return self.ask(sizes_of(sizes)).why; },
-          "The reason for the answer of `holds`.")
+          nb::sig("def why(self, **sizes: int) -> str"), "The reason for the answer of `holds`.")
       .def("__str__", &Claims::str)
       .def("__repr__", [](const Claims& self) { return "<Claims: " + self.str() + ">"; });
 }

@@ -367,13 +367,13 @@ std::vector<Constraint> constraints(const std::map<std::string, sym::Expr>& dime
   std::map<std::string, std::string> names;  // by how they are written
   std::vector<Constraint> out;
   std::vector<Requirement> copied;  // all of them first: a symbol that is made on the way could have the name of one
-  for (const auto& [name, symbol] : dimensions) names.emplace(sym.info(copies(symbol)).name, name);
   for (const Requirement& r : requirements) try {
       for (sym::Expr s : symbols_of(r)) names.emplace(sym.info(copies(s)).name, sym::info(s).name);
       copied.push_back(rebuilt(sym, r, std::ref(copies)));
     } catch (const Error&) {
       append(out, {text_of(r), names_of(r), r.pos});
     }
+  for (const auto& [name, symbol] : dimensions) names.emplace(sym.info(copies(symbol)).name, name);
 
   Collector collected(sym);
   for (const auto& [name, symbol] : dimensions) collected.facts_of(copies(symbol));

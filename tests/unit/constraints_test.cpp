@@ -1,6 +1,7 @@
 // What a graph needs of sizes as constraints: they hold exactly where the requirements do, at every size that is tried.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "base/checked.hpp"
