@@ -15,6 +15,7 @@ from tests.cases import ROOT
 MAY_INCLUDE: dict[str, set[str]] = {
     "base": set(),
     "sym": {"base"},
+    "claims": {"base"},
     "archive": {"base"},
     "program": {"base", "sym"},
     "read": {"base", "sym", "archive", "program"},
@@ -24,7 +25,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "eval": {"base", "sym", "program", "provenance", "onnx"},
     "ops": {"base", "sym", "onnx", "eval"},
     "write": {"base", "sym", "onnx"},
-    "driver": {"base", "sym", "archive", "program", "provenance", "read", "onnx", "rewrite", "eval", "ops", "write"},
+    "driver": {"base", "sym", "claims", "archive", "program", "provenance", "read", "onnx", "rewrite", "eval", "ops", "write"},
     "capi": set(),
     "cli": {"base"},
 }

@@ -1,0 +1,215 @@
+#include "claims/formula.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/diagnostic.hpp"
+#include "claims/formula_node.hpp"
+
+namespace lithify::claims {
+namespace {
+
+constexpr size_t max_size = 20'000;
+
+constexpr const char* operator_texts[] = {" + ", " - ",  "*",   "/",    " // ", " % ",
+                                          " < ", " <= ", " > ", " >= ", " == ", " != "};
+
+// ---- printing -----------------------------------------------------------------------------------------------------
+
+void print(const Formula::Node& n, Kind loosest, std::string& out);
+
+/// The operands, of which all but the first bind tighter than the node.
+void print_operands(const Formula::Node& n, Kind first, Kind rest, std::string_view between, std::string& out) {
+  for (size_t i = 0; i < n.operands.size(); ++i) {
+    if (i > 0) out += n.operators.empty() ? between : operator_texts[static_cast<size_t>(n.operators[i - 1])];
+    print(*n.operands[i], i == 0 ? first : rest, out);
+  }
+}
+
+std::string real_text(double value) {
+  std::string out = fmt::format("{}", value);
+  if (out.find_first_of(".e") == std::string::npos) out += ".0";
+  return out;
+}
+
+void print_node(const Formula::Node& n, std::string& out) {
+  switch (n.kind) {
+    case Kind::Or:
+      return print_operands(n, Kind::Or, Kind::And, " or ", out);
+    case Kind::And:
+      return print_operands(n, Kind::And, Kind::Not, " and ", out);
+    case Kind::Not:
+      out += "not ";
+      return print(*n.operands[0], Kind::Not, out);
+    case Kind::Compare:
+      return print_operands(n, Kind::Sum, Kind::Sum, "", out);
+    case Kind::Sum:
+      return print_operands(n, Kind::Sum, Kind::Product, "", out);
+    case Kind::Product:
+      return print_operands(n, Kind::Product, Kind::Negative, "", out);
+    case Kind::Negative:
+      out += '-';
+      return print(*n.operands[0], Kind::Negative, out);
+    case Kind::Power:
+      print(*n.operands[0], Kind::Call, out);
+      out += "**";
+      return print(*n.operands[1], Kind::Negative, out);
+    case Kind::Call:
+      out += n.text + '(';
+      print_operands(n, Kind::Or, Kind::Or, ", ", out);
+      out += ')';
+      return;
+    case Kind::Name:
+      out += name_text(n.text);
+      return;
+    case Kind::Integer:
+      out += std::to_string(n.integer);
+      return;
+    case Kind::Large:
+      out += n.text;
+      return;
+    case Kind::Real:
+      out += real_text(n.real);
+      return;
+    case Kind::Bool:
+      out += n.integer ? "True" : "False";
+      return;
+  }
+}
+
+void print(const Formula::Node& n, Kind loosest, std::string& out) {
+  const bool enclose = n.kind < loosest;
+  if (enclose) out += '(';
+  print_node(n, out);
+  if (enclose) out += ')';
+}
+
+// ---- walks --------------------------------------------------------------------------------------------------------
+
+void collect_names(const Formula::Node& n, std::vector<std::string>& out) {
+  if (n.kind == Kind::Name && std::ranges::find(out, n.text) == out.end()) out.push_back(n.text);
+  for (const NodePtr& operand : n.operands) collect_names(*operand, out);
+}
+
+NodePtr replaced(const NodePtr& n, const std::function<NodePtr(const std::string& name)>& by) {
+  if (n->kind == Kind::Name) {
+    NodePtr other = by(n->text);
+    return other ? other : n;
+  }
+  if (n->operands.empty()) return n;
+  Formula::Node copy = *n;
+  for (NodePtr& operand : copy.operands) operand = replaced(operand, by);
+  return finished(std::move(copy));
+}
+
+Operator reversed(Operator comparison) {
+  switch (comparison) {
+    case Operator::Less:
+      return Operator::GreaterEqual;
+    case Operator::LessEqual:
+      return Operator::Greater;
+    case Operator::Greater:
+      return Operator::LessEqual;
+    case Operator::GreaterEqual:
+      return Operator::Less;
+    case Operator::Equal:
+      return Operator::NotEqual;
+    default:
+      return Operator::Equal;
+  }
+}
+
+NodePtr negation(const NodePtr& n) {
+  Formula::Node copy = *n;
+  switch (n->kind) {
+    case Kind::Not:
+      return n->operands[0];
+    case Kind::Compare:
+      copy.operators[0] = reversed(copy.operators[0]);
+      break;
+    case Kind::And:
+    case Kind::Or:
+      copy.kind = n->kind == Kind::And ? Kind::Or : Kind::And;
+      for (NodePtr& operand : copy.operands) operand = negation(operand);
+      break;
+    case Kind::Bool:
+      copy.integer = 1 - copy.integer;
+      break;
+    default:
+      copy = {.kind = Kind::Not, .operands = {n}};
+  }
+  return finished(std::move(copy));
+}
+
+bool is_identifier(std::string_view name) {
+  if (name.empty() || is_keyword(name)) return false;
+  for (size_t i = 0; i < name.size(); ++i)
+    if (!is_name_byte(name[i], i == 0)) return false;
+  return true;
+}
+
+}  // namespace
+
+// ---- nodes --------------------------------------------------------------------------------------------------------
+
+void formula_too_large() { throw Error(Code::LimitExceeded, "a formula of sizes is too long or nests too deep"); }
+
+NodePtr finished(Formula::Node n) {
+  const bool is_chain = n.kind == Kind::Sum || n.kind == Kind::Product || n.kind == Kind::And || n.kind == Kind::Or;
+  if (is_chain && n.operands[0]->kind == n.kind) {
+    const NodePtr first = n.operands[0];
+    n.operands.erase(n.operands.begin());
+    n.operands.insert(n.operands.begin(), first->operands.begin(), first->operands.end());
+    n.operators.insert(n.operators.begin(), first->operators.begin(), first->operators.end());
+  }
+  n.size = n.depth = 1;
+  for (const NodePtr& operand : n.operands) {
+    n.size += operand->size;
+    n.depth = std::max(n.depth, operand->depth + 1);
+  }
+  if (n.size > max_size || n.depth > max_depth) formula_too_large();
+  return std::make_shared<const Formula::Node>(std::move(n));
+}
+
+bool is_keyword(std::string_view word) {
+  return word == "and" || word == "or" || word == "not" || word == "True" || word == "False";
+}
+
+bool is_name_byte(char c, bool first) {
+  const auto byte = static_cast<unsigned char>(c);
+  return c == '_' || byte >= 0x80 || (first ? std::isalpha(byte) : std::isalnum(byte));
+}
+
+std::string name_text(std::string_view name) {
+  if (is_identifier(name)) return std::string(name);
+  std::string out = "`";
+  for (const char c : name) out += c == '`' ? std::string("``") : std::string(1, c);
+  return out + '`';
+}
+
+// ---- Formula ------------------------------------------------------------------------------------------------------
+
+std::string Formula::str() const {
+  std::string out;
+  print(*node_, Kind::Or, out);
+  return out;
+}
+
+std::vector<std::string> Formula::names() const {
+  std::vector<std::string> out;
+  collect_names(*node_, out);
+  return out;
+}
+
+Formula Formula::substitute(const std::map<std::string, Formula>& by) const {
+  return Formula(replaced(node_, [&](const std::string& name) {
+    const auto found = by.find(name);
+    return found == by.end() ? nullptr : found->second.node_;
+  }));
+}
+
+Formula Formula::negated() const { return Formula(negation(node_)); }
+
+}  // namespace lithify::claims
