@@ -48,6 +48,12 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "lithify_inspect_file": (ctypes.c_int, [Text, Out]),
     "lithify_inspect_bytes": (ctypes.c_int, [Text, Size, Out]),
     "lithify_operators": (ctypes.c_int, [Out]),
+    "lithify_claims_file": (ctypes.c_int, [Text, Out]),
+    "lithify_claims_bytes": (ctypes.c_int, [Text, Size, Out]),
+    "lithify_claims_holds": (
+        ctypes.c_int,
+        [Handle, ctypes.POINTER(Text), ctypes.POINTER(ctypes.c_int64), Size, ctypes.POINTER(ctypes.c_int), Out],
+    ),
     "lithify_result_free": (ctypes.c_int, [Handle]),
     "lithify_result_json": (Text, [Handle]),
     "lithify_result_message_count": (Size, [Handle]),
@@ -141,6 +147,41 @@ def test_check_inspect_operators(lib: ctypes.CDLL, options: int) -> None:
     assert lib.lithify_operators(ctypes.byref(result)) == OK
     assert len(json.loads(lib.lithify_result_json(result))) > 900
     lib.lithify_result_free(result)
+
+
+def test_claims(lib: ctypes.CDLL, options: int, tmp_path: Path) -> None:
+    contents, result, answer, why = (DATA / "linear.pt").read_bytes(), Handle(), ctypes.c_int(), Handle()
+    assert lib.lithify_options_add_input(options, FILES["linear"][0].encode()) == OK
+    out = tmp_path / "model.onnx"
+    assert lib.lithify_export_bytes(contents, len(contents), str(out).encode(), options, ctypes.byref(result)) == OK
+
+    def holds(of: Handle, name: bytes, size: int) -> tuple[int, int]:
+        names, sizes = (Text * 1)(name), (ctypes.c_int64 * 1)(size)
+        return lib.lithify_claims_holds(of, names, sizes, 1, ctypes.byref(answer), ctypes.byref(why)), answer.value
+
+    exported = json.loads(lib.lithify_result_json(result))["claims"]
+    assert holds(result, b"B", 3) == (OK, 1)
+    assert holds(result, b"B", 0) == (OK, 0)
+    assert json.loads(lib.lithify_result_json(why)) == {"holds": False, "why": "B >= 1 does not hold at B=0"}
+    assert holds(result, b"C", 3) == (MODEL, 2)
+    assert b"the dynamic dimensions are B" in lib.lithify_result_message(why, 0)
+    lib.lithify_result_free(result)
+    assert lib.lithify_claims_file(str(out).encode(), ctypes.byref(result)) == OK
+    assert json.loads(lib.lithify_result_json(result)) == exported
+    assert holds(result, b"B", 3) == (OK, 1)
+    onnx = out.read_bytes()
+    assert lib.lithify_claims_bytes(onnx, len(onnx), ctypes.byref(result)) == OK
+    assert holds(result, b"B", 3) == (OK, 1)
+    assert lib.lithify_claims_bytes(b"no model", 8, ctypes.byref(why)) == MODEL
+
+    some = Handle()
+    assert lib.lithify_operators(ctypes.byref(some)) == OK
+    assert holds(some, b"B", 3) == (ARGUMENT, 2), "it has no claims"
+    assert holds(result, b"", 3) == (ARGUMENT, 2)
+    assert holds(None, b"B", 3) == (HANDLE, 2)
+    assert lib.lithify_claims_holds(result, None, None, 1, ctypes.byref(answer), None) == ARGUMENT
+    assert lib.lithify_claims_holds(result, None, None, 0, None, None) == ARGUMENT
+    assert lib.lithify_claims_file(None, None) == ARGUMENT
 
 
 def test_targets_and_custom_operators(lib: ctypes.CDLL, options: int) -> None:

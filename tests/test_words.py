@@ -27,6 +27,7 @@ WORDS = {
     r"\bsizes? (that )?(left|leaves?)\b|\bleaves? the trace\b": "escapes",
     r"\bin doubt\b|\bdoubt(s|ed|ful)?\b": "suspected",
     r"\bunproven\b": "unverified",
+    r"\bproven\b": "any size; checked at ...",
     r"\bfor granted\b": "assumed",
     r"\bfound by trying\b": "detected automatically",
     r"\banew\b": "again, resets, rebuilt",

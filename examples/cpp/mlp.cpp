@@ -29,6 +29,10 @@ int main() {
     return 1;
   }
 
+  lithify::Claims claims = lithify::read_claims("mlp.onnx");
+  std::optional<bool> right = claims.holds({{"batch", 3}});  // nothing where it is not known
+  if (right != true) std::cout << claims.ask({{"batch", 3}}).why << "\n";
+
   auto run = [&](const std::vector<torch::Tensor>& x) { return std::vector<torch::Tensor>{net->forward(x[0])}; };
   save_runs("mlp", run, {{torch::randn({1, 3, 8, 8})}, {torch::randn({3, 3, 8, 8})}, {torch::randn({7, 3, 8, 8})}});
 }

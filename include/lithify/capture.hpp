@@ -31,9 +31,6 @@ enum class CaptureStrategy {
   Export   ///< torch.export
 };
 
-/// Sizes of the dynamic dimensions by name, in the order of the inputs.
-using Sizes = std::vector<std::pair<std::string, int64_t>>;
-
 /// What a front end is asked for.
 struct CaptureRequest {
   CaptureKind kind = CaptureKind::Trace;  ///< of the capture
@@ -70,7 +67,7 @@ class LITHIFY_API CannotCapture : public std::runtime_error {
 class LITHIFY_API FrontEnd {
  public:
   virtual ~FrontEnd() = default;
-  /// The sizes that the dynamic dimensions have in the sample.
+  /// The sizes that the dynamic dimensions have in the sample, in the order of the inputs.
   virtual Sizes sample_sizes() = 0;
   /// Whether a trace follows sizes: they are values of the program, and only those that escape are numbers. Where it
   /// does not, every size is a number in it.

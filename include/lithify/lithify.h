@@ -154,6 +154,25 @@ LITHIFY_API lithify_status lithify_check_bytes(const void* data, size_t size, co
 /** lithify_inspect_file of a file in memory. */
 LITHIFY_API lithify_status lithify_inspect_bytes(const void* data, size_t size, lithify_result** result);
 
+/** Reads what the ONNX file `model` claims: at which sizes its results are those of the PyTorch model. The result's
+ * JSON has all of it. LITHIFY_ERROR_MODEL for a file that Lithify did not write. */
+LITHIFY_API lithify_status lithify_claims_file(const char* model, lithify_result** result);
+/** lithify_claims_file of a file in memory. */
+LITHIFY_API lithify_status lithify_claims_bytes(const void* data, size_t size, lithify_result** result);
+
+/** Whether a file is claimed to be right at some sizes. */
+enum {
+  LITHIFY_CLAIM_EXCLUDED = 0, /**< no: a constraint excludes them */
+  LITHIFY_CLAIM_HOLDS = 1,    /**< yes */
+  LITHIFY_CLAIM_UNKNOWN = 2   /**< not known: the model was not recorded or checked so */
+};
+/** Sets *answer to one of LITHIFY_CLAIM_. `claimed` is the result of lithify_claims_file or of an export; `names` and
+ * `sizes` have the `count` dynamic dimensions. The new result's JSON has the reason. LITHIFY_ERROR_MODEL for names that
+ * are not those of the dimensions; its message lists them. */
+LITHIFY_API lithify_status lithify_claims_holds(const lithify_result* claimed, const char* const* names,
+                                                const int64_t* sizes, size_t count, int* answer,
+                                                lithify_result** result);
+
 /** Lists the operators that can be exported. */
 LITHIFY_API lithify_status lithify_operators(lithify_result** result);
 

@@ -218,21 +218,73 @@ struct ValueInfo {
   LITHIFY_API std::string str() const;  ///< "x: float32[batch, 10]"
 };
 
-/// What is proven of a dynamic dimension.
+/// Sizes of the dynamic dimensions by name.
+using Sizes = std::vector<std::pair<std::string, int64_t>>;
+
+/// At which sizes of a dimension a file is claimed to be right.
+enum class ClaimKind {
+  AnySize,       ///< at all that the constraints allow: the program has everything that the model does with the size
+  RecordedPath,  ///< the same, as long as the model's code takes the path that was recorded; a trace has no other
+  Checked        ///< at those where the file was run and agreed with the model: some use of the size was not followed
+};
+
+/// A condition on sizes, and the line of the model that it comes from.
+struct Constraint {
+  std::string formula;                  ///< in the syntax of Python: "height % 32 == 0"
+  std::string where;                    ///< "model.py:12"; empty when it is not known
+  LITHIFY_API std::string str() const;  ///< "height % 32 == 0 (model.py:12)"
+};
+
+/// What is claimed of a dynamic dimension.
 struct DimensionClaim {
   std::string name;                      ///< of the dimension
-  std::vector<std::string> constraints;  ///< "height % 32 == 0"; without any, the model is right at every size
+  ClaimKind kind = ClaimKind::AnySize;   ///< at which sizes the file is claimed to be right
+  std::vector<std::string> constraints;  ///< on it, as formulas: "height % 32 == 0"
+  std::vector<int64_t> checked;          ///< sizes of it at which the file was run and agreed with the model
+  std::vector<std::string> unfollowed;   ///< uses of it that were not followed: "int of a size at model.py:12"
   int recovered = 0;                     ///< hard-coded sizes that became formulas of it
   int unverified = 0;                    ///< constants equal to its sample size that nothing verifies
-  LITHIFY_API std::string str() const;   ///< "proven for every size, 2 sizes recovered"
+  LITHIFY_API std::string str() const;   ///< "any size where height % 32 == 0, 2 sizes recovered"
 };
+
+/// Whether a file is claimed to be right at some sizes.
+struct ClaimAnswer {
+  /// true; false where a constraint excludes the sizes; nothing where that is not known, since the model was not
+  /// recorded or checked so
+  std::optional<bool> holds;
+  std::string why;  ///< the reason: "height % 32 == 0 does not hold at height=20 (model.py:12)"
+};
+
+/// What is claimed of a file: at which sizes its results are those of the model.
+struct Claims {
+  std::vector<DimensionClaim> dimensions;  ///< the dynamic ones, by name
+  std::vector<Constraint> constraints;     ///< each must hold
+  std::vector<Constraint> conditions;      ///< of which the path through the model's code depends
+  /// The paths that were recorded: for each condition T (true), F (false) or - (not asked). One at least, where there
+  /// are conditions.
+  std::vector<std::string> paths;
+  std::vector<Sizes> checked;  ///< sizes of all dimensions at which the file was run and agreed with the model
+
+  /// Whether the file is claimed to be right at these sizes, one for each dimension, and why. Throws ExportError for
+  /// names that are not those of the dimensions.
+  LITHIFY_API ClaimAnswer ask(const Sizes& sizes) const;
+  /// The answer alone.
+  LITHIFY_API std::optional<bool> holds(const Sizes& sizes) const;
+  LITHIFY_API std::string str() const;  ///< one line a dimension, constraint and condition
+};
+
+/// Reads the claims of an ONNX file that Lithify wrote. Throws ExportError for other files.
+LITHIFY_API Claims read_claims(const std::string& file);
+/// The same of a file in memory.
+LITHIFY_API Claims read_claims(Bytes file);
 
 /// What an export wrote.
 struct ExportResult {
   std::vector<ValueInfo> inputs;                        ///< of the ONNX model
   std::vector<ValueInfo> outputs;                       ///< of the ONNX model
   std::vector<std::pair<std::string, int>> nodes;       ///< operator and count, most frequent first
-  std::vector<DimensionClaim> dimensions;               ///< the dynamic ones, by name
+  std::vector<DimensionClaim> dimensions;               ///< those of `claims`
+  Claims claims;                                        ///< at which sizes the file is right; also in its metadata
   int opset = 0;                                        ///< of the standard domain
   uint64_t weights = 0;                                 ///< number of initializers
   uint64_t weight_bytes = 0;                            ///< size of all initializers
@@ -256,7 +308,7 @@ LITHIFY_API ExportResult export_bytes(const ModelSource& model,
 /// The axes that can be dynamic.
 struct DiscoverResult {
   std::vector<ValueInfo> inputs;           ///< with a name for each such axis
-  std::vector<DimensionClaim> dimensions;  ///< what is proven of them
+  std::vector<DimensionClaim> dimensions;  ///< what would be claimed of them
 };
 /// Detects the axes of the inputs that can be dynamic. Throws ExportError when the model cannot be exported at all.
 LITHIFY_API DiscoverResult discover_file(const ModelSource& model, const ExportOptions& options = {});
@@ -320,6 +372,8 @@ LITHIFY_API std::vector<SupportedOperator> supported_operators();
 
 /// A result as JSON. The keys are the names of the members; an opset has the runtimes that load it as well.
 LITHIFY_API std::string to_json(const ExportResult& result);
+LITHIFY_API std::string to_json(const Claims& claims);
+LITHIFY_API std::string to_json(const ClaimAnswer& answer);
 LITHIFY_API std::string to_json(const CheckResult& result);
 LITHIFY_API std::string to_json(const InspectResult& result);
 LITHIFY_API std::string to_json(const std::vector<SupportedOperator>& operators);

@@ -317,6 +317,66 @@ void translate(const std::exception_ptr& thrown, void* type) {
   }
 }
 
+const char* name_of(ClaimKind kind) {
+  constexpr const char* names[] = {"any size", "recorded path", "checked"};
+  return names[static_cast<int>(kind)];
+}
+
+Sizes sizes_of(const nb::kwargs& given) {
+  Sizes out;
+  for (const auto& [name, size] : given) {
+    const auto number = nb::steal(PyNumber_Index(size.ptr()));
+    if (!number.is_valid()) throw nb::python_error();
+    out.emplace_back(nb::cast<std::string>(name), nb::cast<int64_t>(number));
+  }
+  return out;
+}
+
+Claims claims_of(const Model& file) {
+  if (const auto* path = std::get_if<std::string>(&file)) return read_claims(*path);
+  const auto& contents = std::get<nb::bytes>(file);
+  return read_claims(Bytes(contents.data(), contents.size()));
+}
+
+void define_claims(nb::module_& m) {
+  nb::class_<Constraint>(m, "Constraint", "A condition on sizes, and the line of the model that it comes from.")
+      .def_ro("formula", &Constraint::formula)
+      .def_ro("where", &Constraint::where)
+      .def("__str__", &Constraint::str)
+      .def("__repr__", [](const Constraint& self) { return "<" + self.str() + ">"; });
+  nb::class_<DimensionClaim>(m, "DimensionClaim", "What is claimed of a dynamic dimension.")
+      .def_ro("name", &DimensionClaim::name)
+      .def_prop_ro("kind", [](const DimensionClaim& self) { return name_of(self.kind); })
+      .def_ro("constraints", &DimensionClaim::constraints)
+      .def_ro("checked", &DimensionClaim::checked)
+      .def_ro("unfollowed", &DimensionClaim::unfollowed)
+      .def_ro("recovered", &DimensionClaim::recovered)
+      .def_ro("unverified", &DimensionClaim::unverified)
+      .def("__str__", [](const DimensionClaim& self) { return self.name + ": " + self.str(); })
+      .def("__repr__", [](const DimensionClaim& self) { return "<" + self.name + ": " + self.str() + ">"; });
+  nb::class_<Claims>(m, "Claims", "What is claimed of a file: at which sizes its results are those of the model.")
+      .def_ro("dimensions", &Claims::dimensions)
+      .def_ro("constraints", &Claims::constraints)
+      .def_ro("conditions", &Claims::conditions)
+      .def_ro("paths", &Claims::paths)
+      .def_prop_ro("checked",
+                   [](const Claims& self) {
+                     std::vector<std::map<std::string, int64_t>> out;
+                     for (const Sizes& sizes : self.checked) out.emplace_back(sizes.begin(), sizes.end());
+                     return out;
+                   })
+      .def(
+          "holds", [](const Claims& self, const nb::kwargs& sizes) { return self.holds(sizes_of(sizes)); },
+          nb::sig("def holds(self, **sizes: int) -> bool | None"),
+          "Whether the file is claimed to be right at these sizes: True, False where a constraint excludes them, None "
+          "where that is not known.")
+      .def(
+          "why", [](const Claims& self, const nb::kwargs& sizes) { return self.ask(sizes_of(sizes)).why; },
+          nb::sig("def why(self, **sizes: int) -> str"), "The reason for the answer of `holds`.")
+      .def("__str__", &Claims::str)
+      .def("__repr__", [](const Claims& self) { return "<Claims: " + self.str() + ">"; });
+}
+
 void define_results(nb::module_& m) {
   nb::class_<Message>(m, "Message", "An error, a warning or a note.")
       .def_ro("code", &Message::code)
@@ -336,17 +396,12 @@ void define_results(nb::module_& m) {
       .def_ro("rank_known", &ValueInfo::rank_known)
       .def("__str__", &ValueInfo::str)
       .def("__repr__", [](const ValueInfo& self) { return "<" + self.str() + ">"; });
-  nb::class_<DimensionClaim>(m, "DimensionClaim", "What is proven of a dynamic dimension.")
-      .def_ro("name", &DimensionClaim::name)
-      .def_ro("constraints", &DimensionClaim::constraints)
-      .def_ro("recovered", &DimensionClaim::recovered)
-      .def_ro("unverified", &DimensionClaim::unverified)
-      .def("__str__", [](const DimensionClaim& self) { return self.name + ": " + self.str(); })
-      .def("__repr__", [](const DimensionClaim& self) { return "<" + self.name + ": " + self.str() + ">"; });
+  define_claims(m);
   nb::class_<ExportResult>(m, "ExportResult", "What an export wrote.")
       .def_ro("inputs", &ExportResult::inputs)
       .def_ro("outputs", &ExportResult::outputs)
       .def_ro("dimensions", &ExportResult::dimensions)
+      .def_ro("claims", &ExportResult::claims)
       .def_ro("nodes", &ExportResult::nodes)
       .def_ro("opset", &ExportResult::opset)
       .def_ro("weights", &ExportResult::weights)
@@ -405,6 +460,7 @@ NB_MODULE(_core, m) {
   m.def("other_sizes", other_sizes, "sample"_a);
   m.def("check_model", check_model, "model"_a, "weights"_a, "options"_a);
   m.def("inspect_model", inspect_model, "model"_a);
+  m.def("read_claims", claims_of, "file"_a);
   m.def("supported_operators", supported_operators);
   m.def("opset_for", opset_for, "runtime"_a);
   m.attr("lowest_opset") = lowest_opset;

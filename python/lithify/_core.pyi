@@ -51,20 +51,74 @@ class ValueInfo:
 
     def __repr__(self) -> str: ...
 
+class Constraint:
+    """A condition on sizes, and the line of the model that it comes from."""
+
+    @property
+    def formula(self) -> str: ...
+
+    @property
+    def where(self) -> str: ...
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
 class DimensionClaim:
-    """What is proven of a dynamic dimension."""
+    """What is claimed of a dynamic dimension."""
 
     @property
     def name(self) -> str: ...
 
     @property
+    def kind(self) -> str: ...
+
+    @property
     def constraints(self) -> list[str]: ...
+
+    @property
+    def checked(self) -> list[int]: ...
+
+    @property
+    def unfollowed(self) -> list[str]: ...
 
     @property
     def recovered(self) -> int: ...
 
     @property
     def unverified(self) -> int: ...
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+class Claims:
+    """
+    What is claimed of a file: at which sizes its results are those of the model.
+    """
+
+    @property
+    def dimensions(self) -> list[DimensionClaim]: ...
+
+    @property
+    def constraints(self) -> list[Constraint]: ...
+
+    @property
+    def conditions(self) -> list[Constraint]: ...
+
+    @property
+    def paths(self) -> list[str]: ...
+
+    @property
+    def checked(self) -> list[dict[str, int]]: ...
+
+    def holds(self, **sizes: int) -> bool | None:
+        """
+        Whether the file is claimed to be right at these sizes: True, False where a constraint excludes them, None where that is not known.
+        """
+
+    def why(self, **sizes: int) -> str:
+        """The reason for the answer of `holds`."""
 
     def __str__(self) -> str: ...
 
@@ -81,6 +135,9 @@ class ExportResult:
 
     @property
     def dimensions(self) -> list[DimensionClaim]: ...
+
+    @property
+    def claims(self) -> Claims: ...
 
     @property
     def nodes(self) -> list[tuple[str, int]]: ...
@@ -348,6 +405,8 @@ def other_sizes(sample: Sequence[tuple[str, int]]) -> list[list[tuple[str, int]]
 def check_model(model: bytes | str, weights: Mapping[str, tuple[int, str, Sequence[int], Sequence[int]]], options: Options) -> CheckResult: ...
 
 def inspect_model(model: bytes | str) -> InspectResult: ...
+
+def read_claims(file: bytes | str) -> Claims: ...
 
 def supported_operators() -> list[SupportedOperator]: ...
 

@@ -27,7 +27,8 @@ class Result:
     weight_bytes: int
     file_bytes: int
     external_file: Path | None
-    dimensions: list[_core.DimensionClaim]  # what is known of each dynamic one
+    dimensions: list[_core.DimensionClaim]  # what is claimed of each dynamic one
+    claims: _core.Claims = field(repr=False)  # at which sizes the file is right; also in its metadata
     capture: str  # how the model was captured
     why: str  # and the reason
     messages: list[_core.Message] = field(repr=False)  # warnings and notes of the conversion
@@ -161,6 +162,7 @@ def export(
         file_bytes=done.file_bytes,
         external_file=Path(done.external_file) if done.external_file else None,
         dimensions=done.dimensions,
+        claims=done.claims,
         capture=done.capture,
         why=f"the model is a {type(call.model).__name__}" if call.strategy else done.capture_reason,
         messages=done.messages,

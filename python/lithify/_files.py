@@ -91,6 +91,12 @@ def inspect(model: PathLike) -> _core.InspectResult:
     return _core.inspect_model(os.fspath(model))
 
 
+def claims(file: PathLike | bytes) -> _core.Claims:
+    """Reads what an ONNX file claims, from its path or its bytes: at which sizes its results are those of the model. Raises
+    ExportError for a file that Lithify did not write."""
+    return _core.read_claims(file if isinstance(file, bytes) else os.fspath(file))
+
+
 def opset_of(asked: Opset | None) -> int:
     if asked is None:
         return _core.default_opset

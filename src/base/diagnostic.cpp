@@ -22,6 +22,11 @@ std::string_view code_meaning(Code code) {
   return "";
 }
 
+std::string Place::brief() const {
+  if (!known()) return "";
+  return fmt::format("{}:{}", std::string_view(file).substr(file.find_last_of("/\\") + 1), line);
+}
+
 std::string Place::str() const {
   if (!known()) return "";
   return function.empty() ? fmt::format("{}:{}", file, line) : fmt::format("{}:{}, in {}", file, line, function);

@@ -34,6 +34,8 @@ struct Place {
   bool known() const { return !file.empty(); }
   /// "model.py:12, in forward", or "" when unknown.
   std::string str() const;
+  /// "model.py:12": the file without its folder; "" when unknown.
+  std::string brief() const;
   bool operator==(const Place&) const = default;
 };
 

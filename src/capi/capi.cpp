@@ -1,4 +1,5 @@
 // The C ABI over the C++ API: checks arguments, and turns every exception into a status.
+#include <algorithm>
 #include <new>
 #include <string_view>
 
@@ -115,6 +116,7 @@ lithify_status export_model(bool valid, F source, const char* out, const lithify
     made.messages = done.messages;
     made.inputs = texts(done.inputs);
     made.outputs = texts(done.outputs);
+    made.claims = std::move(done.claims);
     return true;
   });
 }
@@ -135,6 +137,15 @@ lithify_status inspect_model(bool valid, F source, lithify_result** result) {
     lithify::InspectResult done = lithify::inspect_file(source());
     made.json = lithify::to_json(done);
     made.inputs = texts(done.inputs);
+    return true;
+  });
+}
+
+template <class F>
+lithify_status read_claims(bool valid, F read, lithify_result** result) {
+  return perform(valid, nullptr, result, [&](const ExportOptions&, Result& made) {
+    made.claims = read();
+    made.json = lithify::to_json(*made.claims);
     return true;
   });
 }
@@ -313,6 +324,37 @@ lithify_status lithify_check_bytes(const void* data, size_t size, const lithify_
 lithify_status lithify_inspect_bytes(const void* data, size_t size, lithify_result** result) {
   return inspect_model(
       data && size, [&] { return in_memory(data, size); }, result);
+}
+
+lithify_status lithify_claims_file(const char* model, lithify_result** result) {
+  return read_claims(
+      is_text(model), [&] { return lithify::read_claims(std::string(model)); }, result);
+}
+
+lithify_status lithify_claims_bytes(const void* data, size_t size, lithify_result** result) {
+  return read_claims(
+      data && size, [&] { return lithify::read_claims(lithify::Bytes(data, size)); }, result);
+}
+
+lithify_status lithify_claims_holds(const lithify_result* claimed, const char* const* names, const int64_t* sizes,
+                                    size_t count, int* answer, lithify_result** result) {
+  if (result) *result = nullptr;
+  if (answer) *answer = LITHIFY_CLAIM_UNKNOWN;
+  std::optional<lithify::Claims> claims;
+  const lithify_status taken = guarded([&]() -> lithify_status {
+    const bool known = handles().use<Result>(claimed, [&](const Result& r) { claims = r.claims; });
+    return known ? LITHIFY_OK : LITHIFY_ERROR_HANDLE;
+  });
+  if (taken != LITHIFY_OK) return taken;
+  const bool given = count == 0 || (names && sizes && std::all_of(names, names + count, is_text));
+  return perform(answer && claims && given, nullptr, result, [&](const ExportOptions&, Result& made) {
+    lithify::Sizes at;
+    for (size_t i = 0; i < count; ++i) at.emplace_back(names[i], sizes[i]);
+    const lithify::ClaimAnswer found = claims->ask(at);
+    *answer = !found.holds ? LITHIFY_CLAIM_UNKNOWN : *found.holds ? LITHIFY_CLAIM_HOLDS : LITHIFY_CLAIM_EXCLUDED;
+    made.json = lithify::to_json(found);
+    return true;
+  });
 }
 
 lithify_status lithify_operators(lithify_result** result) {

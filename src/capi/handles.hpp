@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -21,6 +22,7 @@ struct Result {
   std::vector<std::string> inputs;   ///< "x: float32[batch, 10]"
   std::vector<std::string> outputs;  ///< the same
   std::vector<std::byte> bytes;      ///< the ONNX file, when it was not written to one
+  std::optional<Claims> claims;      ///< of a file that was exported or read
 };
 
 /// The objects that callers hold handles of. A handle is a number, counted up and never reused, so one that was freed

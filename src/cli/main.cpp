@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/diagnostic.hpp"
+#include "cli/claims.hpp"
 #include "cli/options.hpp"
 #include "lithify/lithify.hpp"
 
@@ -26,6 +27,7 @@ struct Arguments {
   bool code = false;
   bool markdown = false;
   bool discover = false;
+  std::vector<std::string> at;
 };
 
 std::string size_text(uint64_t bytes) {
@@ -40,7 +42,10 @@ void print_values(const char* title, const std::vector<ValueInfo>& values) {
 }
 
 void print_dimensions(const std::vector<DimensionClaim>& dimensions) {
-  for (const DimensionClaim& d : dimensions) fmt::print("  {:<8} {}: {}\n", "size", d.name, d.str());
+  for (const DimensionClaim& d : dimensions) {
+    fmt::print("  {:<8} {}\n", "size", printable(fmt::format("{}: {}", d.name, d.str())));
+    for (const std::string& use : d.unfollowed) fmt::print("  {:<8}   not followed: {}\n", "", printable(use));
+  }
 }
 
 int total(const std::vector<std::pair<std::string, int>>& counts) {
@@ -141,6 +146,7 @@ void print_opsets(const CheckResult& r) {
 }
 
 int run_check(const Arguments& a) {
+  if (!a.at.empty()) return cli::answer(a.model, a.at, a.json);
   CheckResult r = check_file(a.model, a.exporting.options);
   if (a.json) {
     fmt::print("{}\n", to_json(r));
@@ -240,9 +246,16 @@ int main(int argc, char** argv) {
   inspect->add_flag("--code", a.code, "also the text of the program");
 
   CLI::App* check =
-      app.add_subcommand("check", "check whether the model can be exported, and list every reason why not");
+      app.add_subcommand("check",
+                         "check whether the model can be exported, and list every reason why not; or, with "
+                         "--at, whether an exported file is right at some sizes");
   add_model(*check, a);
   a.exporting.add_shared_options(*check);
+  check
+      ->add_option("--at", a.at,
+                   "of an ONNX file, whether it is claimed to be right at these sizes, and why: batch=3,seq=40")
+      ->allow_extra_args(false)
+      ->type_name("SIZES");
   check->add_flag("--json", a.json, "print JSON");
 
   CLI::App* ops = app.add_subcommand("ops", "list the operators that can be exported");

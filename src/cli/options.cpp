@@ -86,6 +86,18 @@ std::string read_text(const std::string& path) {
 
 }  // namespace
 
+Sizes parse_sizes(const std::string& text) {
+  const auto bad = [&] { throw BadArgument(fmt::format("'{}' is not of the form 'batch=3,seq=40'", text)); };
+  Sizes out;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const auto [name, size] = key_and_value(text.substr(at, comma - at), bad);
+    out.emplace_back(name, number_of(size, bad));
+    at = comma + 1;
+  }
+  return out;
+}
+
 void ExportArguments::add_choice(CLI::App& command, const char* option, const char* standard) {
   command
       .add_option_function<std::string>(

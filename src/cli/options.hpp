@@ -41,4 +41,7 @@ class ExportArguments {
   std::vector<std::string> also_;
 };
 
+/// "batch=3,seq=40". Throws BadArgument.
+Sizes parse_sizes(const std::string& text);
+
 }  // namespace lithify::cli

@@ -7,7 +7,10 @@
 #include <set>
 
 #include "base/options.hpp"
+#include "claims/claims.hpp"
+#include "driver/claim.hpp"
 #include "driver/errors.hpp"
+#include "driver/guarded.hpp"
 #include "driver/inputs.hpp"
 #include "driver/live.hpp"
 #include "driver/other_sizes.hpp"
@@ -16,41 +19,13 @@
 #include "onnx/text.hpp"
 #include "ops/register.hpp"
 #include "program/print.hpp"
-#include "provenance/claims.hpp"
 #include "write/model.hpp"
 
 namespace lithify {
 namespace {
 
-/// Diagnostics in the terms of the interface that was called.
-std::vector<Message> to_messages(const std::vector<Diagnostic>& all, Interface interface) {
-  constexpr const char* severities[] = {"note", "warning", "error"};
-  std::vector<Message> out;
-  for (const Diagnostic& d : all)
-    out.push_back({code_text(d.code), severities[static_cast<int>(d.severity)], printable(d.subject),
-                   spelled(d.message, interface), printable(d.place.file), d.place.line, printable(d.place.function),
-                   spelled(d.hint, interface), d.str(interface)});
-  return out;
-}
-
-/// Runs `f`, and turns every failure into an ExportError.
-template <class F>
-auto guarded(Interface interface, F f) -> decltype(f()) {
-  auto as_export_error = [&](const Error& e) { return ExportError(to_messages(e.diagnostics(), interface)); };
-  try {
-    return f();
-  } catch (const Error& e) {
-    throw as_export_error(e);
-  } catch (const std::bad_alloc&) {
-    throw as_export_error(Error(Code::LimitExceeded, "there is not enough memory"));
-  } catch (const ExportError&) {
-    throw;
-  } catch (const driver::FrontEndFailed& failed) {
-    std::rethrow_exception(failed.exception);
-  } catch (const std::exception& e) {
-    throw as_export_error(Error(Code::Internal, e.what()));
-  }
-}
+using driver::guarded;
+using driver::to_messages;
 
 class Stopwatch {
  public:
@@ -130,42 +105,19 @@ std::string ValueInfo::str() const {
   return fmt::format("{}: {}{}", name, dtype.empty() ? "?" : dtype, rank_known ? "[" + sizes + "]" : "[?]");
 }
 
-std::string DimensionClaim::str() const {
-  std::string out = "proven for every size";
-  for (size_t i = 0; i < constraints.size(); ++i) out = (i ? out + " and " : "proven where ") + constraints[i];
-  auto counted = [&](int n, const char* what, const char* how) {
-    if (n > 0) out += fmt::format(", {} {}{} {}", n, what, n == 1 ? "" : "s", how);
-  };
-  counted(recovered, "size", "recovered");
-  counted(unverified, "constant", "unverified");
-  return out;
-}
-
 namespace {
-
-/// What is claimed of the dynamic dimensions.
-std::vector<DimensionClaim> claims_of(const driver::Evaluated& e) {
-  auto count = [](const std::map<std::string, int>& counts, const std::string& name) {
-    const auto found = counts.find(name);
-    return found == counts.end() ? 0 : found->second;
-  };
-  std::vector<DimensionClaim> out;
-  for (provenance::Claim& c : provenance::claims(*e.sym, e.dimensions, e.record.assumptions)) {
-    const int recovered = count(e.recovered, c.dimension), unverified = count(e.unverified, c.dimension);
-    out.push_back({c.dimension, std::move(c.constraints), recovered, unverified});
-  }
-  return out;
-}
 
 /// Writes what was converted, and describes it. `out` is what write_model takes: a path, or how to get memory.
 template <class Out>
-ExportResult write_to(const Out& out, const driver::Converted& converted, const ExportOptions& options,
-                      Stopwatch& watch) {
+ExportResult write_to(const Out& out, const driver::Converted& converted, const driver::CaptureFacts& facts,
+                      const ExportOptions& options, Stopwatch& watch) {
   driver::Evaluated& evaluated = *converted.evaluated;
   ExportResult result;
-  result.dimensions = claims_of(evaluated);
+  result.claims = driver::make_claims(converted.opened->program(), evaluated, facts);
+  result.dimensions = result.claims.dimensions;
   for (const DimensionClaim& d : result.dimensions)
     evaluated.model.metadata.emplace_back("lithify.dimension." + d.name, d.str());
+  evaluated.model.metadata.emplace_back(claims::metadata_key, to_json(result.claims));
   watch.lap("claims");
   write::WriteOptions write_options;
   write_options.external = static_cast<write::WriteOptions::External>(options.external_data);
@@ -199,7 +151,8 @@ ExportResult export_to(const ModelSource& model, const Out& out, const ExportOpt
     Stopwatch watch;
     const driver::Converted converted = driver::convert(driver::sources_of(model, options), options);
     watch.lap("convert");
-    return write_to(out, converted, options, watch);
+    return write_to(out, converted, driver::facts_of(converted.opened->program(), *converted.evaluated), options,
+                    watch);
   });
 }
 
@@ -210,7 +163,9 @@ ExportResult export_live_to(FrontEnd& model, CaptureStrategy strategy, const Out
     Stopwatch watch;
     const driver::LiveConverted live = driver::convert_live(model, strategy, options);
     watch.lap("capture", "convert", live.seconds);
-    ExportResult result = write_to(out, live.converted, options, watch);
+    const driver::CaptureFacts facts =
+        live.facts ? *live.facts : driver::facts_of(live.converted.opened->program(), *live.converted.evaluated);
+    ExportResult result = write_to(out, live.converted, facts, options, watch);
     result.capture = names[static_cast<int>(live.kind)];
     result.capture_reason = live.reason;
     return result;
@@ -249,10 +204,12 @@ DiscoverResult discover_file(const ModelSource& model, const ExportOptions& opti
   return guarded(options.interface, [&] {
     ExportOptions all = options;
     all.discover = true;
-    const auto evaluated = driver::convert(driver::sources_of(model, all), all).evaluated;
+    const driver::Converted converted = driver::convert(driver::sources_of(model, all), all);
+    const program::Program& program = converted.opened->program();
+    const driver::Evaluated& evaluated = *converted.evaluated;
     DiscoverResult result;
-    for (const onnx::Value* v : evaluated->model.graph->inputs) result.inputs.push_back(info_of(*v));
-    result.dimensions = claims_of(*evaluated);
+    for (const onnx::Value* v : evaluated.model.graph->inputs) result.inputs.push_back(info_of(*v));
+    result.dimensions = driver::make_claims(program, evaluated, driver::facts_of(program, evaluated)).dimensions;
     return result;
   });
 }

@@ -117,6 +117,10 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
   out->model.graph = std::make_unique<onnx::Graph>();
   onnx::Builder builder(*out->model.graph, *sym_, out->model.opset);
   ModelInputs inputs = make_inputs(program_, inputs_, builder);
+  out->assumed = std::move(inputs.assumed);
+  for (const TensorInput& in : inputs_)
+    for (const onnx::Value* value : out->model.graph->inputs)
+      if (value->name == in.name) out->input_shapes.emplace(in.path, value->shape);
   for (const onnx::Value* in : out->model.graph->inputs)
     for (onnx::Dim d : in->shape)
       if (d.is_symbol()) out->dimensions.emplace(sym_->info(d).name, d);

@@ -29,6 +29,9 @@ class Evaluated final : public provenance::Outcome {
   std::vector<eval::Change> changes;                 ///< that a run makes to the model
   std::vector<std::string> escaped;                  ///< of the sizes that escape the program, those that are dynamic
   std::map<std::string, int> recovered, unverified;  ///< numbers of the program, by dimension: see Findings
+  std::map<std::string, std::vector<std::string>> unverified_uses;  ///< see Findings::uses
+  SizeAssumptions assumed;                                          ///< of the sizes of inputs
+  std::map<std::string, onnx::Shape> input_shapes;                  ///< by TensorInput::path
 
   /// Adds a diagnostic, once.
   void report(Diagnostic d);

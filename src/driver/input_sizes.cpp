@@ -109,12 +109,16 @@ void InputSizes::define(const TensorInput& in, const InputSpec::Size& size, bool
   const std::optional<Linear> line = linear(*size.formula);
   if (!line || symbols.contains(line->symbol) || derived == is_symbol(*size.formula)) return;
   sym::SymbolInfo info = range_of(line->symbol);
+  const bool specialized = info.lower.value_or(0) < 2;
   for (std::optional<int64_t>* bound : {&info.lower, &info.upper})
     if (*bound) *bound = checked_add(checked_mul(**bound, line->factor), line->offset);
   if (line->offset == 0) info.divisor = line->factor;
   const onnx::Dim whole = named(in, size, info);
-  symbols[line->symbol] =
-      builder_.sym.floor_div(builder_.sym.sub(whole, builder_.dim(line->offset)), builder_.dim(line->factor));
+  const onnx::Dim multiple = builder_.sym.sub(whole, builder_.dim(line->offset)), factor = builder_.dim(line->factor);
+  const onnx::Dim symbol = symbols[line->symbol] = builder_.sym.floor_div(multiple, factor);
+  using Kind = sym::Assumption::Kind;
+  if (!whole.is_constant() && line->factor > 1) assumed.required.push_back({Kind::Multiple, multiple, factor});
+  if (!whole.is_constant() && specialized) assumed.specialized.push_back({Kind::AtMost, builder_.dim(2), symbol});
   known_[size.formula] = whole;
 }
 

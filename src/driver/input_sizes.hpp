@@ -29,6 +29,7 @@ class InputSizes {
   onnx::Dim integer(const TensorInput& in, onnx::Value* value);
 
   eval::SymbolTable symbols;  ///< by their names in the file
+  SizeAssumptions assumed;    ///< of these symbols
 
  private:
   /// A dimension by its name, and the input that has it first.

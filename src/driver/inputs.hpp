@@ -39,10 +39,17 @@ std::vector<TensorInput> find_inputs(const program::Program& program, const Expo
 /// That the type or the sizes of an input are not known, and how to specify them.
 Error missing_info(const TensorInput& in);
 
+/// What a file of torch.export assumes of the sizes of inputs.
+struct SizeAssumptions {
+  std::vector<sym::Assumption> required;     ///< that formulas of sizes are whole numbers
+  std::vector<sym::Assumption> specialized;  ///< that sizes are not 0 or 1: it does not record what it decides by that
+};
+
 /// What evaluation starts from.
 struct ModelInputs {
   std::vector<eval::Value> arguments;  ///< of forward, without self
   eval::SymbolTable symbols;           ///< of the file's formulas
+  SizeAssumptions assumed;
 };
 
 /// Makes the graph's inputs. Throws MissingInputInfo with every input whose type or rank is not known.

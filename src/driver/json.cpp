@@ -1,36 +1,30 @@
 // The results of the public API as JSON.
-#include "driver/json.hpp"
-
+#include "base/json_writer.hpp"
+#include "claims/claims.hpp"
 #include "lithify/lithify.hpp"
 
 namespace lithify {
 namespace {
 
-using driver::Json;
-
-void write(Json& j, const Message& m) {
+void write(JsonWriter& j, const Message& m) {
   j.open('{').field("code", m.code).field("severity", m.severity).field("subject", m.subject).field("text", m.text);
   j.field("file", m.file).field("line", m.line).field("function", m.function).field("hint", m.hint).close('}');
 }
 
-void write(Json& j, const ValueInfo& v) {
+void write(JsonWriter& j, const ValueInfo& v) {
   j.open('{').field("name", v.name).field("dtype", v.dtype).field("rank_known", v.rank_known).key("shape").open('[');
   for (const std::string& s : v.shape) j.value(s);
   j.close(']').close('}');
 }
 
-void write(Json& j, const DimensionClaim& d) {
-  j.open('{').field("name", d.name).key("constraints").open('[');
-  for (const std::string& c : d.constraints) j.value(c);
-  j.close(']').field("recovered", d.recovered).field("unverified", d.unverified).close('}');
-}
+using claims::write;
 
-void write(Json& j, const OperatorStatus& o) {
+void write(JsonWriter& j, const OperatorStatus& o) {
   j.open('{').field("name", o.name).field("count", o.count).field("supported", o.supported);
   j.field("since", o.since).close('}');
 }
 
-void write(Json& j, const OpsetStatus& s) {
+void write(JsonWriter& j, const OpsetStatus& s) {
   j.open('{').field("opset", s.opset).field("exportable", s.exportable).field("nodes", s.nodes);
   j.key("runtimes").open('[');
   for (const Runtime& runtime : runtimes())
@@ -39,14 +33,14 @@ void write(Json& j, const OpsetStatus& s) {
 }
 
 template <class T>
-void write_list(Json& j, std::string_view name, const std::vector<T>& items) {
+void write_list(JsonWriter& j, std::string_view name, const std::vector<T>& items) {
   j.key(name).open('[');
   for (const T& item : items) write(j, item);
   j.close(']');
 }
 
 template <class T>
-void write_map(Json& j, std::string_view name, const std::vector<std::pair<std::string, T>>& items) {
+void write_map(JsonWriter& j, std::string_view name, const std::vector<std::pair<std::string, T>>& items) {
   j.key(name).open('{');
   for (auto& [key, value] : items) j.field(key, value);
   j.close('}');
@@ -55,11 +49,13 @@ void write_map(Json& j, std::string_view name, const std::vector<std::pair<std::
 }  // namespace
 
 std::string to_json(const ExportResult& r) {
-  Json j;
+  JsonWriter j;
   j.open('{').field("opset", r.opset);
   write_list(j, "inputs", r.inputs);
   write_list(j, "outputs", r.outputs);
   write_list(j, "dimensions", r.dimensions);
+  j.key("claims");
+  write(j, r.claims);
   write_map(j, "nodes", r.nodes);
   j.field("weights", r.weights).field("weight_bytes", r.weight_bytes).field("file_bytes", r.file_bytes);
   j.field("external_file", r.external_file);
@@ -68,8 +64,20 @@ std::string to_json(const ExportResult& r) {
   return j.close('}').text();
 }
 
+std::string to_json(const Claims& c) {
+  JsonWriter j;
+  write(j, c);
+  return j.text();
+}
+
+std::string to_json(const ClaimAnswer& a) {
+  JsonWriter j;
+  j.open('{').key("holds").json(!a.holds ? "null" : *a.holds ? "true" : "false").field("why", a.why);
+  return j.close('}').text();
+}
+
 std::string to_json(const CheckResult& r) {
-  Json j;
+  JsonWriter j;
   j.open('{').field("exportable", r.exportable).field("opset", r.opset);
   write_list(j, "operators", r.operators);
   write_list(j, "messages", r.messages);
@@ -79,7 +87,7 @@ std::string to_json(const CheckResult& r) {
 }
 
 std::string to_json(const InspectResult& r) {
-  Json j;
+  JsonWriter j;
   j.open('{')
       .field("kind", r.kind)
       .field("release", r.release)
@@ -97,7 +105,7 @@ std::string to_json(const InspectResult& r) {
 }
 
 std::string to_json(const std::vector<SupportedOperator>& operators) {
-  Json j;
+  JsonWriter j;
   j.open('[');
   for (const SupportedOperator& o : operators) {
     j.open('{').field("name", o.name).field("since", o.since).key("schemas").open('[');
@@ -108,7 +116,7 @@ std::string to_json(const std::vector<SupportedOperator>& operators) {
 }
 
 std::string to_json(const std::vector<Message>& messages) {
-  Json j;
+  JsonWriter j;
   j.open('{');
   write_list(j, "messages", messages);
   return j.close('}').text();

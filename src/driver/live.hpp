@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "driver/claim.hpp"
 #include "driver/convert.hpp"
 #include "lithify/capture.hpp"
 
@@ -13,9 +14,10 @@ namespace lithify::driver {
 struct LiveConverted {
   Converted converted;
   CaptureKind kind = CaptureKind::Trace;
-  std::string reason;             ///< why it was captured so
-  double seconds = 0;             ///< that captures took
-  std::vector<Capture> captures;  ///< which own the memory of the weights
+  std::string reason;                      ///< why it was captured so
+  double seconds = 0;                      ///< that captures took
+  std::vector<Capture> captures;           ///< which own the memory of the weights
+  std::optional<CaptureFacts> facts = {};  ///< what is known of the capture; nothing: what the program shows
 };
 
 /// Captures and converts the model. Throws Error with every reason why that cannot be.

@@ -177,6 +177,7 @@ ModelInputs make_inputs(const program::Program& program, const std::vector<Tenso
     out.arguments.push_back(*v);
   }
   out.symbols = std::move(sizes.symbols);
+  out.assumed = std::move(sizes.assumed);
   return out;
 }
 

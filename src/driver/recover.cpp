@@ -88,6 +88,7 @@ void add_findings(Findings findings, Evaluated& outcome) {
   for (Diagnostic& d : findings.diagnostics) outcome.report(std::move(d));
   outcome.recovered = std::move(findings.recovered);
   outcome.unverified = std::move(findings.unverified);
+  outcome.unverified_uses = std::move(findings.uses);
 }
 
 }  // namespace

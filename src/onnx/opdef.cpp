@@ -77,6 +77,7 @@ int64_t normalized(const Inference& f, int64_t axis, size_t rank) {
 bool equal_beyond_sample(sym::Context& sym, Dim a, Dim b) {
   static constexpr std::array<int64_t, 8> factors{2, 3, 5, 7, 11, 13, 17, 19};
   static constexpr int64_t no_sample = 240;  // a size with many divisors, where none is known
+  if (const auto at_a = sym.sample(a), at_b = sym.sample(b); at_a && at_b && *at_a != *at_b) return false;
   for (const size_t first : {0, 1}) {
     std::unordered_map<Dim, int64_t> values;
     auto value_of = [&](Dim symbol) -> std::optional<int64_t> {

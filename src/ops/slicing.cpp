@@ -89,7 +89,8 @@ Dim clamped_bound(sym::Context& sym, Dim bound, Dim size) {
   if (bound.lower().value_or(-1) >= 0) {
     if (bound.is_constant() || sym.less(size, bound) == true) return sym.min(bound, size);
     if (sym.less_equal(bound, size) == true) return bound;
-    if (sym.has_iterations(bound)) return sym.min(bound, size);
+    if (sym.has_iterations(bound) || sym.sample(bound).value_or(0) > sym.sample(size).value_or(to_the_end))
+      return sym.min(bound, size);
     sym.assume({sym::Assumption::Kind::AtMost, bound, size});
     return bound;
   }

@@ -201,6 +201,12 @@ struct Symbol {
   std::optional<int64_t> upper;
 };
 
+/// A condition on sizes under which a capture is the model: torch.export has one side of each branch on sizes.
+struct Guard {
+  std::string text;  ///< in the syntax of Python, with size_0, size_1, ... in the place of sizes: "size_0 > 5"
+  std::vector<std::pair<std::string, size_t>> sizes;  ///< that these are: a parameter of forward, and the axis
+};
+
 /// Text of one code file, and how to get from a byte of it to the user's source.
 struct SourceFile {
   std::string name;  ///< record name
@@ -219,6 +225,9 @@ struct Program {
   std::vector<Data> constants;                          ///< CONSTANTS.cN
   std::optional<std::vector<SampleInput>> samples;      ///< one per parameter of forward, self excluded
   std::vector<Symbol> symbols;                          ///< of the formulas, where something is known of them
+  /// Whether it is a trace, or has one in it: of the branches in the model's code, only those that one run took.
+  bool traced = false;
+  std::optional<std::vector<Guard>> guards;  ///< of torch.export, which writes them since 2.9
 
   const Class* find_class(std::string_view qualified_name) const;
   const Function* find_function(std::string_view qualified_name) const;

@@ -63,12 +63,17 @@ void report_unverified(const program::Program& program, const sym::Context& sym,
       const bool is_size = use.role == Role::Size || use.role == Role::Fill;
       const bool hard_coded_elsewhere = is_size && out.recovered[name] > 0;
       if (hard_coded_elsewhere && !strict && !search.matters(solution, use, d)) continue;
-      out.unverified[name] += counted.emplace(use.literal, name).second;
+      const Place place = program.locate(use.pos);
+      if (counted.emplace(use.literal, name).second) {
+        ++out.unverified[name];
+        out.uses[name].push_back(
+            fmt::format("the number {}{}", use.number, place.known() ? " at " + place.brief() : ""));
+      }
       out.diagnostics.push_back(
           {Code::UnverifiedSize, hard_coded_elsewhere || strict ? Severity::Error : Severity::Warning,
            fmt::format("the number {} may come from the size of '{}' in the sample, and nothing shows whether it does",
                        use.number, name),
-           program.locate(use.pos), term("second capture"), name});
+           place, term("second capture"), name});
     }
   }
 }
@@ -96,7 +101,8 @@ void report_unrolled(const program::Program& program, const sym::Context& sym, c
 
 void report_limited(const program::Program& program, const sym::Context& sym, const Record& record, Findings& out) {
   auto is_suspected = [&](sym::Expr d) { return out.unverified[sym.info(d).name] > 0; };
-  for (const auto& [kind, size, limit] : record.assumptions) {
+  for (const Assumed& assumed : record.assumptions) {
+    const auto& [kind, size, limit] = assumed.assumption;
     const std::optional<int64_t> sample = sym.sample(size), most = limit.constant();
     if (kind != sym::Assumption::Kind::AtMost || !sample || !most || *most > 2 * *sample) continue;
     const std::vector<sym::Expr> within = sym::symbols(size);

@@ -12,8 +12,9 @@ namespace lithify::provenance {
 
 struct Findings {
   std::vector<Diagnostic> diagnostics;
-  std::map<std::string, int> recovered;   ///< numbers that became formulas, by the dimensions in them
-  std::map<std::string, int> unverified;  ///< numbers that may be a size of the sample, by the dimension
+  std::map<std::string, int> recovered;                  ///< numbers that became formulas, by the dimensions in them
+  std::map<std::string, int> unverified;                 ///< numbers that may be a size of the sample, by the dimension
+  std::map<std::string, std::vector<std::string>> uses;  ///< of these numbers: "the number 7 at model.py:12"
 };
 
 /// Numbers of a solution that became formulas.

@@ -46,12 +46,18 @@ struct NumberUse {
   program::Pos pos;
 };
 
+/// A relation of sizes that the graph relies on, and the operator that does.
+struct Assumed {
+  sym::Assumption assumption;
+  program::Pos pos;
+};
+
 /// All of one evaluation.
 struct Record {
   Origins origins;
   std::vector<Issue> issues;  ///< in the order in which they were met
   std::vector<NumberUse> uses;
-  std::vector<sym::Assumption> assumptions;  ///< each once
+  std::vector<Assumed> assumptions;  ///< each once
   size_t moved_boundaries = 0;
   int64_t steps = 0;  ///< operators that were applied
 };

@@ -105,7 +105,8 @@ bool Recorder::has_size_of_one(const Literal& literal) const {
 }
 
 void Recorder::assumed(const sym::Assumption& a) {
-  if (known_assumptions_.insert({a.kind, a.a.node(), a.b.node()})) assumptions_.push_back(a);
+  if (known_assumptions_.insert({a.kind, a.a.node(), a.b.node()}))
+    assumptions_.push_back({a, within_ ? pos_ : program::Pos()});
 }
 
 void Recorder::broadcast_one(sym::Expr size) {

@@ -76,7 +76,7 @@ class Recorder final : public sym::Observer {
   JournaledList<NumberUse> uses_;
   JournaledSet<Literal> used_ones_;  // numbers 1 among the uses
   JournaledSet<Literal> varied_;     // sizes of 1 along which elements would differ
-  JournaledList<sym::Assumption> assumptions_;
+  JournaledList<Assumed> assumptions_;
   JournaledSet<AssumptionKey> known_assumptions_;
   JournaledList<Boundary> boundaries_;
 

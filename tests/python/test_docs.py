@@ -17,6 +17,14 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(blocks) >= 9
     exec(compile("\n".join(blocks), "docs/python.md", "exec"), {"__name__": "examples"})
     written = sorted(p.name for p in tmp_path.glob("*.onnx"))
-    assert written == ["dynamic_linear.onnx", "dynamic_rnn.onnx", "model.onnx", "patched.onnx", "reshape.onnx", "vision.onnx"]
+    assert written == [
+        "dynamic_linear.onnx",
+        "dynamic_rnn.onnx",
+        "model.onnx",
+        "pairs.onnx",
+        "patched.onnx",
+        "reshape.onnx",
+        "vision.onnx",
+    ]
     for name in written:
         onnx.checker.check_model(str(tmp_path / name), full_check=True)

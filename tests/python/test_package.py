@@ -70,4 +70,4 @@ def test_installed(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     blocks = (ROOT / "docs" / "python.md").read_text(encoding="utf-8").split("```python\n")[1:]
     (tmp_path / "examples.py").write_text("\n".join(block.split("```")[0] for block in blocks))
     run(python, "examples.py", cwd=tmp_path)
-    assert len(list(tmp_path.glob("*.onnx"))) == 6
+    assert len(list(tmp_path.glob("*.onnx"))) == 7

@@ -47,7 +47,7 @@ TEST_CASE("a hard-coded size becomes a formula of the dimensions, and is reporte
   const ExportResult r = exported(traced(5, 7, "torch.view(x, [35, 4])"), dynamic());
   CHECK(r.outputs[0].str() == "output: float32[batch*seq, 4]");
   REQUIRE(r.dimensions.size() == 2);
-  CHECK(r.dimensions[0].str() == "proven for every size, 1 size recovered");
+  CHECK(r.dimensions[0].str() == "any size, on the recorded path, 1 size recovered");
   REQUIRE(r.messages.size() == 1);
   CHECK(r.messages[0].code == "LTH062");
 }
@@ -76,7 +76,7 @@ TEST_CASE("a 1 that is broadcast to a dimension of size 1 may be that dimension,
   ExportOptions options = dynamic();
   CHECK(error_of(model, options) == "LTH063");
   options.recover = ExportOptions::Recover::Guess;
-  CHECK(exported(model, options).dimensions[1].str() == "proven for every size, 1 size recovered");
+  CHECK(exported(model, options).dimensions[1].str() == "any size, on the recorded path, 1 size recovered");
 }
 
 TEST_CASE("a division by 1 is reported as unverified, where a dimension has the size 1") {
@@ -91,7 +91,7 @@ TEST_CASE("what differs between captures in memory is solved for, in values too"
   ExportOptions options = dynamic();
   options.also.push_back(source(other));
   const ExportResult r = exported(traced(5, 7, "torch.div(torch.sum(x, [1]), 7)"), options);
-  CHECK(r.dimensions[1].str() == "proven for every size, 1 size recovered");
+  CHECK(r.dimensions[1].str() == "any size, on the recorded path, 1 size recovered");
 }
 
 TEST_CASE("captures may write a value in place or in a statement of its own") {
@@ -100,7 +100,7 @@ TEST_CASE("captures may write a value in place or in a statement of its own") {
       traced(31, 107, "torch.mul(_1, 2)", "    _0 = torch.sum(x, [1])\n    _1 = torch.div(_0, 107)\n");
   options.also.push_back(source(other));
   const ExportResult r = exported(traced(5, 7, "torch.mul(torch.div(torch.sum(x, [1]), 7), 2)"), options);
-  CHECK(r.dimensions[1].str() == "proven for every size, 1 size recovered");
+  CHECK(r.dimensions[1].str() == "any size, on the recorded path, 1 size recovered");
 }
 
 TEST_CASE("a number in a value is reported as unverified, and refused if asked") {

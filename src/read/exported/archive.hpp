@@ -8,8 +8,8 @@
 
 #include "archive/pickle.hpp"
 #include "archive/zip.hpp"
+#include "base/json.hpp"
 #include "base/tensor.hpp"
-#include "read/exported/json.hpp"
 #include "read/pickled_tensor.hpp"
 
 namespace lithify::read {

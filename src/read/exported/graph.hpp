@@ -9,8 +9,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/json.hpp"
 #include "program/program.hpp"
-#include "read/exported/json.hpp"
 
 namespace lithify::read {
 

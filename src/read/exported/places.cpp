@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "read/exported/json.hpp"
+#include "base/json.hpp"
 
 namespace lithify::read {
 namespace {

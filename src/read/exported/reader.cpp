@@ -6,10 +6,11 @@
 #include <limits>
 
 #include "base/diagnostic.hpp"
+#include "base/json.hpp"
 #include "read/byte_order.hpp"
 #include "read/exported/archive.hpp"
 #include "read/exported/graph.hpp"
-#include "read/exported/json.hpp"
+#include "read/exported/guards.hpp"
 #include "read/exported/places.hpp"
 #include "read/exported/symbols.hpp"
 #include "read/exported/tree.hpp"
@@ -52,6 +53,7 @@ class Reader {
     program_->samples.emplace();
     read_inputs();
     read_ranges();
+    read_guards();
     std::vector<Stmt> body = nodes_.statements(graph_);
     Stmt result;
     result.kind = Stmt::Kind::Return;
@@ -200,6 +202,17 @@ class Reader {
       if (symbol.upper && *symbol.upper >= unbounded) symbol.upper.reset();
       program_->symbols.push_back(std::move(symbol));
     }
+  }
+
+  /// Programs of releases before 2.9 may have conditions that the file does not have.
+  void read_guards() {
+    const auto all = root_.find("guards_code");
+    program_->traced = !all;
+    if (!all) return;
+    std::vector<std::string> names;
+    for (const program::Parameter& p : forward_.parameters) names.push_back(p.name);
+    program_->guards.emplace();
+    for (const Json& guard : all->items()) program_->guards->push_back(parse_guard(guard.text(), names));
   }
 
   // ---- outputs ----

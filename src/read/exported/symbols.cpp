@@ -56,6 +56,8 @@ constexpr std::pair<std::string_view, std::string_view> kOperators[] = {
     {"PythonMod", "aten::remainder"},
     {"Max", "prim::max"},
     {"Min", "prim::min"},
+    {"max", "prim::max"},
+    {"min", "prim::min"},
     {"IntTrueDiv", "aten::truediv"},
     {"FloatTrueDiv", "aten::truediv"},
     {"Rational", "aten::truediv"},

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.hpp"
 #include "program/program.hpp"
-#include "read/exported/json.hpp"
 
 namespace lithify::read {
 

@@ -111,6 +111,18 @@ class SourceMap {
     std::ranges::stable_sort(ranges_, {}, &Range::offset);
   }
 
+  /// The call stack of a traced operator begins with a frame, where the source of a function has its definition.
+  CodeOrigin origin() const {
+    CodeOrigin out = CodeOrigin::Unknown;
+    for (const Range& range : ranges_) {
+      if (!is_record(range.value, 3) || !is_record(range.value.items()[0], 3)) continue;
+      const std::string_view first = first_line(untagged(range.value.items()[0].items()[0]));
+      if (parse_frame(first)) return CodeOrigin::Trace;
+      if (!first.empty()) out = CodeOrigin::Script;
+    }
+    return out;
+  }
+
   Place locate(uint32_t offset) const {
     const auto after = std::ranges::upper_bound(ranges_, int64_t{offset}, {}, &Range::offset);
     if (after == ranges_.begin()) return {};
@@ -135,6 +147,12 @@ class SourceMap {
     const PickleValue& entry = texts_[static_cast<size_t>(v.integer())];
     return entry.is(Kind::String) ? entry.text() : std::string_view();
   }
+
+  std::string_view first_line(const PickleValue& lines) const {
+    if (is_sequence(lines)) return lines.items().empty() ? std::string_view() : without_end(text_of(lines.items()[0]));
+    return without_end(text_of(lines));
+  }
+  static std::string_view without_end(std::string_view text) { return text.substr(0, text.find('\n')); }
 
   std::string joined(const PickleValue& lines) const {
     constexpr size_t max_text = size_t{1} << 24;
@@ -186,6 +204,13 @@ struct LazySourceMap {
 };
 
 }  // namespace
+
+CodeOrigin code_origin(const archive::Archive& archive, const std::string& record) try {
+  const std::string name = record + ".debug_pkl";
+  return archive.has(name) ? SourceMap(archive.read(name)).origin() : CodeOrigin::Unknown;
+} catch (const Error&) {
+  return CodeOrigin::Unknown;
+}
 
 std::function<Place(uint32_t)> source_locator(const archive::Archive& archive, const std::string& record) {
   std::string name = record + ".debug_pkl";

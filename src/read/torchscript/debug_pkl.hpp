@@ -14,4 +14,12 @@ namespace lithify::read {
 /// it. That is decoded at the first question. Damaged information is ignored: the place is then unknown.
 std::function<Place(uint32_t offset)> source_locator(const archive::Archive& archive, const std::string& record);
 
+/// Where the code of a record comes from.
+enum class CodeOrigin {
+  Unknown,  ///< there is no debug information
+  Script,   ///< source code of functions that were compiled
+  Trace     ///< among it, calls of a run: the debug information has call stacks
+};
+CodeOrigin code_origin(const archive::Archive& archive, const std::string& record);
+
 }  // namespace lithify::read

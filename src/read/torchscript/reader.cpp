@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "archive/pickle.hpp"
@@ -85,6 +86,29 @@ std::optional<std::vector<program::SampleInput>> read_samples(const Archive& arc
   throw;
 }
 
+bool has_control_flow(const std::vector<program::Stmt>& body) {
+  using Kind = program::Stmt::Kind;
+  return std::ranges::any_of(body, [](const program::Stmt& s) {
+    return s.kind == Kind::If || s.kind == Kind::For || s.kind == Kind::While || has_control_flow(s.body);
+  });
+}
+
+/// Whether a part of the program was traced. A file without debug information is taken for traced, unless forward has
+/// control flow: tracing leaves none.
+bool is_traced(const Archive& archive, const Program& program) {
+  if (archive.has("traced_inputs.pkl")) return true;
+  bool known = false;
+  for (const Archive::Entry& entry : archive.entries_under("code/")) {
+    if (!entry.name.ends_with(".py")) continue;
+    const CodeOrigin origin = code_origin(archive, entry.name);
+    if (origin == CodeOrigin::Trace) return true;
+    known = known || origin == CodeOrigin::Script;
+  }
+  const program::Class* model = program.find_class(program.root->class_name);
+  const program::Function* forward = model ? model->method("forward") : nullptr;
+  return !known && !(forward && has_control_flow(forward->body));
+}
+
 }  // namespace
 
 std::unique_ptr<Program> read_torchscript(const Archive& archive, const LiveTensors& live) {
@@ -99,6 +123,7 @@ std::unique_ptr<Program> read_torchscript(const Archive& archive, const LiveTens
   program->root = read_root(archive, *program, live);
   program->constants = read_constants(archive, *program);
   program->samples = read_samples(archive, *program);
+  program->traced = is_traced(archive, *program);
   weights.get();
   constants.get();
   return program;

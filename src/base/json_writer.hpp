@@ -6,30 +6,32 @@
 #include <string>
 #include <string_view>
 
-namespace lithify::driver {
+namespace lithify {
 
 /// Builds a JSON text front to back; the caller opens and closes what it nests.
-class Json {
+class JsonWriter {
  public:
-  Json& open(char bracket) { return raw(std::string(1, bracket), true); }
-  Json& close(char bracket) {
+  JsonWriter& open(char bracket) { return raw(std::string(1, bracket), true); }
+  JsonWriter& close(char bracket) {
     text_ += bracket;
     first_ = false;
     return *this;
   }
-  Json& key(std::string_view name) {
+  JsonWriter& key(std::string_view name) {
     raw(quoted(name) + ": ", true);
     first_ = true;
     return *this;
   }
-  Json& value(std::string_view text) { return raw(quoted(text), false); }
-  Json& value(const char* text) { return value(std::string_view(text)); }
-  Json& value(bool v) { return raw(v ? "true" : "false", false); }
-  Json& value(double v) { return raw(fmt::format("{}", v), false); }
+  JsonWriter& value(std::string_view text) { return raw(quoted(text), false); }
+  JsonWriter& value(const char* text) { return value(std::string_view(text)); }
+  JsonWriter& value(bool v) { return raw(v ? "true" : "false", false); }
+  JsonWriter& value(double v) { return raw(fmt::format("{}", v), false); }
   template <class T>
-  requires std::is_integral_v<T> Json& value(T v) { return raw(fmt::format("{}", v), false); }
+  requires std::is_integral_v<T> JsonWriter& value(T v) { return raw(fmt::format("{}", v), false); }
+  /// A value that is JSON already.
+  JsonWriter& json(std::string_view text) { return raw(text, false); }
   template <class T>
-  Json& field(std::string_view name, const T& v) {
+  JsonWriter& field(std::string_view name, const T& v) {
     key(name);
     return value(v);
   }
@@ -50,7 +52,7 @@ class Json {
     }
     return out + "\"";
   }
-  Json& raw(std::string_view s, bool first_after) {
+  JsonWriter& raw(std::string_view s, bool first_after) {
     if (!first_) text_ += ", ";
     text_ += s;
     first_ = first_after;
@@ -60,4 +62,4 @@ class Json {
   bool first_ = true;
 };
 
-}  // namespace lithify::driver
+}  // namespace lithify

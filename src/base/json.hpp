@@ -1,4 +1,4 @@
-// JSON of an exported program: typed access that names what is missing or of another kind.
+// JSON of a file: typed access that names what is missing or of another kind.
 #pragma once
 
 #include <simdjson.h>
@@ -10,13 +10,14 @@
 #include <utility>
 #include <vector>
 
-namespace lithify::read {
+namespace lithify {
 
-/// A value of a document, and the name of the field that it was found in, for messages. Every access throws BadCode
-/// when the value is not of the kind that is asked for. Valid as long as the document.
+/// A value of a document, and for messages what the document is and the name of the field that the value was found in.
+/// Every access throws BadCode when the value is not of the kind that is asked for. Valid as long as the document.
 class Json {
  public:
-  Json(simdjson::dom::element element, std::string_view field) : element_(element), field_(field) {}
+  Json(simdjson::dom::element element, std::string_view field, std::string_view document)
+      : element_(element), field_(field), document_(document) {}
 
   bool is_object() const { return element_.is_object(); }
   bool is_array() const { return element_.is_array(); }
@@ -41,19 +42,21 @@ class Json {
  private:
   simdjson::dom::element element_;
   std::string_view field_;
+  std::string_view document_;
 };
 
 /// A parsed text. Depth is limited, so a walk may recurse.
 class JsonDocument {
  public:
-  /// Throws BadCode when `text` is not JSON. Releases before 2.7 wrote bare Infinity and NaN, which are taken as text.
-  JsonDocument(std::string_view text, std::string name);
-  Json root() const { return {root_, name_}; }
+  /// `name` is that of the record, `what` of its contents. Throws BadCode when `text` is not JSON. Releases of PyTorch
+  /// before 2.7 wrote bare Infinity and NaN, which are taken as text.
+  JsonDocument(std::string_view text, std::string name, std::string what = "the exported program");
+  Json root() const { return {root_, name_, what_}; }
 
  private:
-  std::string name_;
+  std::string name_, what_;
   simdjson::dom::parser parser_;
   simdjson::dom::element root_;
 };
 
-}  // namespace lithify::read
+}  // namespace lithify

@@ -1,4 +1,4 @@
-#include "read/exported/json.hpp"
+#include "base/json.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/diagnostic.hpp"
 
-namespace lithify::read {
+namespace lithify {
 namespace {
 
 constexpr size_t max_depth = 512;
@@ -59,21 +59,21 @@ std::string with_known_numbers(std::string_view text) {
 }  // namespace
 
 void Json::fail(std::string_view what) const {
-  throw Error(Code::BadCode, fmt::format("the exported program is malformed: '{}' {}", field_, what));
+  throw Error(Code::BadCode, fmt::format("{} is malformed: '{}' {}", document_, field_, what));
 }
 
 Json Json::operator[](std::string_view key) const {
   simdjson::dom::element found;
   if (!is_object()) fail("is not an object");
   if (element_[key].get(found)) fail(fmt::format("has no field '{}'", key));
-  return {found, key};
+  return {found, key, document_};
 }
 
 std::optional<Json> Json::find(std::string_view key) const {
   simdjson::dom::element found;
   if (!is_object()) fail("is not an object");
   if (element_[key].get(found) || found.is_null()) return std::nullopt;
-  return Json(found, key);
+  return Json(found, key, document_);
 }
 
 std::vector<Json> Json::items() const {
@@ -81,7 +81,7 @@ std::vector<Json> Json::items() const {
   if (element_.get(array)) fail("is not an array");
   std::vector<Json> out;
   out.reserve(array.size());
-  for (const simdjson::dom::element item : array) out.emplace_back(item, field_);
+  for (const simdjson::dom::element item : array) out.emplace_back(item, field_, document_);
   return out;
 }
 
@@ -90,7 +90,7 @@ std::vector<std::pair<std::string_view, Json>> Json::members() const {
   if (element_.get(object)) fail("is not an object");
   std::vector<std::pair<std::string_view, Json>> out;
   out.reserve(object.size());
-  for (const auto field : object) out.emplace_back(field.key, Json(field.value, field.key));
+  for (const auto field : object) out.emplace_back(field.key, Json(field.value, field.key, document_));
   return out;
 }
 
@@ -130,7 +130,8 @@ std::string_view Json::text() const {
   return v;
 }
 
-JsonDocument::JsonDocument(std::string_view text, std::string name) : name_(std::move(name)) {
+JsonDocument::JsonDocument(std::string_view text, std::string name, std::string what)
+    : name_(std::move(name)), what_(std::move(what)) {
   simdjson::error_code error = parser_.allocate(std::max<size_t>(text.size(), 1), max_depth);
   if (!error) error = parser_.parse(text.data(), text.size()).get(root_);
   if (error) {
@@ -142,4 +143,4 @@ JsonDocument::JsonDocument(std::string_view text, std::string name) : name_(std:
   if (error) throw Error(Code::BadCode, fmt::format("'{}' is not JSON: {}", name_, simdjson::error_message(error)));
 }
 
-}  // namespace lithify::read
+}  // namespace lithify

@@ -1,0 +1,263 @@
+#include "claims/claims.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/diagnostic.hpp"
+#include "base/nearest.hpp"
+
+namespace lithify {
+
+// ---- texts --------------------------------------------------------------------------------------------------------
+
+std::string Constraint::str() const { return where.empty() ? formula : fmt::format("{} ({})", formula, where); }
+
+std::string DimensionClaim::str() const {
+  std::string out = "any size";
+  if (kind == ClaimKind::Checked) {
+    out = checked.empty() ? "not checked at any size" : fmt::format("checked at {}", fmt::join(checked, ", "));
+  } else if (!constraints.empty()) {
+    out += fmt::format(" where {}", fmt::join(constraints, " and "));
+  }
+  if (kind == ClaimKind::RecordedPath) out += ", on the recorded path";
+  auto counted = [&](int n, const char* what, const char* how) {
+    if (n > 0) out += fmt::format(", {} {}{} {}", n, what, n == 1 ? "" : "s", how);
+  };
+  counted(recovered, "size", "recovered");
+  counted(unverified, "constant", "unverified");
+  return out;
+}
+
+namespace claims {
+namespace {
+
+std::string text_of(const Sizes& sizes) {
+  std::string out;
+  for (auto& [name, size] : sizes) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name, size);
+  return out;
+}
+
+std::optional<int64_t> find_size(const Sizes& sizes, std::string_view name) {
+  const auto found = std::ranges::find(sizes, name, &Sizes::value_type::first);
+  return found == sizes.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<Formula> parsed(const std::string& text) {
+  try {
+    return Formula::parse(text);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<bool> truth_at(const Constraint& c, const Sizes& sizes) {
+  const std::optional<Value> v = value_at(c.formula, sizes);
+  return v ? std::optional(truth(*v)) : std::nullopt;
+}
+
+/// The sizes that a formula speaks of; all of them when it cannot be parsed.
+Sizes sizes_in(const std::string& formula, const Sizes& sizes) {
+  const std::optional<Formula> f = parsed(formula);
+  if (!f) return sizes;
+  const std::vector<std::string> names = f->names();
+  Sizes out;
+  std::ranges::copy_if(sizes, std::back_inserter(out),
+                       [&](const auto& s) { return std::ranges::find(names, s.first) != names.end(); });
+  return out;
+}
+
+std::string in_place(const Constraint& c) { return c.where.empty() ? "" : fmt::format(" ({})", c.where); }
+
+// ---- questions ----------------------------------------------------------------------------------------------------
+
+/// Refuses names that are not those of the dimensions, and sizes that are missing or given twice.
+void check_names(const Claims& claims, const Sizes& sizes) {
+  std::vector<std::string> names;
+  for (const DimensionClaim& d : claims.dimensions) names.push_back(d.name);
+  const std::string listed = names.empty() ? "the model has no dynamic dimension"
+                                           : fmt::format("the dynamic dimensions are {}", fmt::join(names, ", "));
+  const auto bad = [&](std::string what, std::string hint) {
+    throw Error(Code::BadOption, fmt::format("{}; {}", what, listed), std::move(hint));
+  };
+  for (const auto& [name, size] : sizes) {
+    if (std::ranges::find(names, name) == names.end()) {
+      const std::optional<std::string> meant = nearest(name, names);
+      bad(fmt::format("there is no dimension '{}'", name), meant ? fmt::format("did you mean '{}'?", *meant) : "");
+    }
+    if (std::ranges::count(sizes, name, &Sizes::value_type::first) > 1)
+      bad(fmt::format("the size of '{}' is given twice", name), "");
+  }
+  for (const std::string& name : names)
+    if (!find_size(sizes, name)) bad(fmt::format("the size of '{}' is missing", name), "give a size of each");
+}
+
+class Question {
+ public:
+  Question(const Claims& claims, const Sizes& sizes) : claims_(claims), sizes_(sizes) {}
+
+  ClaimAnswer answer() const {
+    if (const Constraint* c = first_with(false)) {
+      const Sizes among = sizes_in(c->formula, sizes_);
+      return {false, fmt::format("{} does not hold at {}{}", c->formula, text_of(among), in_place(*c))};
+    }
+    if (was_checked(all_dimensions())) return {true, "the file was run at these sizes, and agreed with the model"};
+    if (const Constraint* c = first_with(std::nullopt))
+      return {std::nullopt, fmt::format("the sizes do not decide whether {}{}", c->formula, in_place(*c))};
+    if (std::optional<std::string> why = not_recorded()) return {std::nullopt, *std::move(why)};
+    if (std::optional<std::string> why = not_checked()) return {std::nullopt, *std::move(why)};
+    return {true, "every constraint holds"};
+  }
+
+ private:
+  const Constraint* first_with(std::optional<bool> outcome) const {
+    const auto found =
+        std::ranges::find_if(claims_.constraints, [&](const Constraint& c) { return truth_at(c, sizes_) == outcome; });
+    return found == claims_.constraints.end() ? nullptr : &*found;
+  }
+
+  std::vector<const DimensionClaim*> all_dimensions() const {
+    std::vector<const DimensionClaim*> out;
+    for (const DimensionClaim& d : claims_.dimensions) out.push_back(&d);
+    return out;
+  }
+
+  /// Whether one entry of the sizes that were checked has the sizes of these dimensions.
+  bool was_checked(const std::vector<const DimensionClaim*>& dimensions) const {
+    return std::ranges::any_of(claims_.checked, [&](const Sizes& checked) {
+      return std::ranges::all_of(dimensions, [&](const DimensionClaim* d) {
+        return find_size(checked, d->name) == find_size(sizes_, d->name);
+      });
+    });
+  }
+
+  std::optional<std::string> not_recorded() const {
+    if (claims_.conditions.empty()) return std::nullopt;
+    std::vector<std::optional<bool>> outcomes;
+    for (const Constraint& c : claims_.conditions) outcomes.push_back(truth_at(c, sizes_));
+    const auto matches = [&](const std::string& path) {
+      for (size_t i = 0; i < path.size(); ++i)
+        if (path[i] != '-' && outcomes[i] != (path[i] == 'T')) return false;
+      return true;
+    };
+    if (std::ranges::any_of(claims_.paths, matches)) return std::nullopt;
+    for (const Constraint& side : recorded_sides(claims_))
+      if (truth_at(side, sizes_) == false)
+        return fmt::format("the model was recorded only where {}{}", side.formula, in_place(side));
+    for (size_t i = 0; i < outcomes.size(); ++i)
+      if (!outcomes[i])
+        return fmt::format("the sizes do not decide whether {}{}", claims_.conditions[i].formula,
+                           in_place(claims_.conditions[i]));
+    return "the path that the model's code takes at these sizes was not recorded";
+  }
+
+  std::optional<std::string> not_checked() const {
+    std::vector<const DimensionClaim*> unsure = all_dimensions();
+    std::erase_if(unsure,
+                  [](const DimensionClaim* d) { return d->kind != ClaimKind::Checked && d->unfollowed.empty(); });
+    if (unsure.empty() || was_checked(unsure)) return std::nullopt;
+    Sizes sizes;
+    std::string uses;
+    for (const DimensionClaim* d : unsure) {
+      sizes.emplace_back(d->name, *find_size(sizes_, d->name));
+      if (uses.empty() && !d->unfollowed.empty()) uses = fmt::format(", and {} is not followed", d->unfollowed[0]);
+    }
+    return fmt::format("the file was not checked at {}{}", text_of(sizes), uses);
+  }
+
+  const Claims& claims_;
+  const Sizes& sizes_;
+};
+
+// ---- paths --------------------------------------------------------------------------------------------------------
+
+using Paths = std::vector<const std::string*>;
+
+/// Finds the conditions of which only one side was recorded.
+class Sides {
+ public:
+  explicit Sides(const Claims& claims) : claims_(claims) {
+    Paths all;
+    for (const std::string& path : claims.paths) all.push_back(&path);
+    if (!all.empty()) visit(all, std::vector<bool>(claims.conditions.size()));
+  }
+  std::vector<Constraint> found;
+
+ private:
+  /// Paths that agree on the conditions that are `settled`.
+  void visit(const Paths& paths, std::vector<bool> settled) {
+    std::optional<size_t> parting;
+    for (size_t i = 0; i < settled.size(); ++i) {
+      const auto outcome = [&](const std::string* path) { return (*path)[i]; };
+      if (settled[i] || std::ranges::count(paths, '-', outcome) > 0) continue;
+      if (std::ranges::count(paths, outcome(paths[0]), outcome) == std::ssize(paths)) {
+        add(i, outcome(paths[0]) == 'T');
+        settled[i] = true;
+      } else if (!parting) {
+        parting = i;
+      }
+    }
+    if (!parting) return;
+    settled[*parting] = true;
+    for (const char side : {'T', 'F'}) {
+      Paths part;
+      std::ranges::copy_if(paths, std::back_inserter(part), [&](auto* path) { return (*path)[*parting] == side; });
+      elsewhere_.push_back(literal(*parting, side == 'F'));
+      visit(part, settled);
+      elsewhere_.pop_back();
+    }
+  }
+
+  /// The condition, or its negation, in brackets.
+  std::string literal(size_t condition, bool holds) const {
+    const std::string& text = claims_.conditions[condition].formula;
+    const std::optional<Formula> f = parsed(text);
+    if (!f) return fmt::format("{}({})", holds ? "" : "not ", text);
+    return fmt::format("({})", holds ? f->str() : f->negated().str());
+  }
+
+  void add(size_t condition, bool holds) {
+    std::string text;
+    for (const std::string& other : elsewhere_) text += other + " or ";
+    text += literal(condition, holds);
+    const std::optional<Formula> f = parsed(text);
+    found.push_back({f ? f->str() : text, claims_.conditions[condition].where});
+  }
+
+  const Claims& claims_;
+  std::vector<std::string> elsewhere_;  // of each side that was chosen on the way, the other one
+};
+
+}  // namespace
+
+std::optional<Value> value_at(const std::string& formula, const Sizes& sizes) {
+  const std::optional<Formula> f = parsed(formula);
+  if (!f) return std::nullopt;
+  return f->evaluate([&](std::string_view name) { return find_size(sizes, name); });
+}
+
+ClaimAnswer answer(const Claims& claims, const Sizes& sizes) {
+  check_names(claims, sizes);
+  return Question(claims, sizes).answer();
+}
+
+std::vector<Constraint> recorded_sides(const Claims& claims) { return Sides(claims).found; }
+
+}  // namespace claims
+
+std::string Claims::str() const {
+  std::string out;
+  for (const DimensionClaim& d : dimensions) {
+    out += fmt::format("{}: {}\n", d.name, d.str());
+    for (const std::string& use : d.unfollowed) out += fmt::format("  not followed: {}\n", use);
+  }
+  for (const Constraint& c : constraints)
+    if (!c.where.empty()) out += fmt::format("needs {}\n", c.str());
+  for (const Constraint& side : claims::recorded_sides(*this)) out += fmt::format("recorded where {}\n", side.str());
+  if (out.empty()) return "no dynamic dimension";
+  out.pop_back();
+  return out;
+}
+
+}  // namespace lithify

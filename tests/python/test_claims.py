@@ -1,0 +1,66 @@
+"""lithify.claims: what a file claims, from the file alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import lithify
+
+
+class Rows(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(-1, 12)
+
+
+AXES = {"x": {0: "rows"}}
+
+
+def same(a: lithify.Claims, b: lithify.Claims) -> bool:
+    return str(a) == str(b) and [str(c) for c in a.constraints] == [str(c) for c in b.constraints]
+
+
+def test_of_a_live_model(tmp_path: Path) -> None:
+    path = tmp_path / "rows.onnx"
+    result = lithify.export(Rows(), torch.randn(4, 9), path, dynamic_axes=AXES)
+    claims = lithify.claims(path)
+    assert (
+        same(claims, result.claims)
+        and same(claims, lithify.claims(path.read_bytes()))
+        and same(claims, lithify.claims(str(path)))
+    )
+    assert claims.holds(rows=8) is True
+    assert claims.holds(rows=7) is False
+    assert claims.why(rows=7).startswith("rows % 4 == 0 does not hold at rows=7 (test_claims.py:")
+    (dimension,) = claims.dimensions
+    assert dimension.constraints == ["rows % 4 == 0"] and dimension.name == "rows"
+    assert [c.formula for c in claims.constraints] == ["rows % 4 == 0", "rows >= 1"]
+    assert claims.constraints[0].where.startswith("test_claims.py:")
+    assert "rows: any size where rows % 4 == 0" in str(claims) and repr(claims).startswith("<Claims: rows: any size")
+
+
+def test_of_a_file(tmp_path: Path) -> None:
+    torch.jit.script(Rows()).save(str(tmp_path / "rows.pt"))
+    out = tmp_path / "rows.onnx"
+    result = lithify.convert(tmp_path / "rows.pt", out, inputs=["x:float32[rows,9]"])
+    assert same(result.claims, lithify.claims(out))
+    assert result.dimensions[0].kind == "any size" and result.claims.conditions == result.claims.paths == []
+    assert result.claims.checked == [] and result.dimensions[0].unfollowed == []
+
+
+def test_wrong_questions(tmp_path: Path) -> None:
+    claims = lithify.export(Rows(), torch.randn(4, 9), dynamic_axes=AXES).claims
+    for sizes in ({}, {"row": 4}, {"rows": 4, "batch": 2}):
+        with pytest.raises(lithify.ExportError, match="the dynamic dimensions are rows"):
+            claims.holds(**sizes)
+    with pytest.raises(TypeError):
+        claims.holds(rows=4.5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        claims.holds(4)  # type: ignore[call-arg]
+    with pytest.raises(lithify.ExportError, match="is not an ONNX model"):
+        lithify.claims(b"some bytes")
+    with pytest.raises(lithify.ExportError, match="LTH001"):
+        lithify.claims(tmp_path / "missing.onnx")
