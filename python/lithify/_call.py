@@ -144,7 +144,7 @@ class Call:
         """Whatever torch or the model raises is a reason why this capture does not do; `what` introduces it. Of a model that does
         not even run on the arguments, that is the reason."""
         try:
-            with undisturbed(self.root, self.training):
+            with undisturbed(self.root, self.training, self.model):
                 return capture()
         except ExportError:
             raise
@@ -155,7 +155,7 @@ class Call:
 
     def _check_runs(self, arguments: Arguments) -> None:
         """Raises CannotRun where the model fails on the arguments."""
-        with undisturbed(self.root, self.training), warnings.catch_warnings(), torch.no_grad():
+        with undisturbed(self.root, self.training, self.model), warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
             try:
                 _capture.run(self.model, arguments, [t.clone() for t in arguments.tensors])

@@ -109,7 +109,7 @@ class Checker:
         """The results of the live model, which may write to the tensors and runs `within` a context. Raises CannotRun where it
         fails."""
         mode = None if isinstance(self.model, torch.fx.GraphModule) else self.training
-        with undisturbed(self.root, mode), torch.no_grad():
+        with undisturbed(self.root, mode, self.model), torch.no_grad():
             if seed is not None:
                 torch.manual_seed(seed)
             try:

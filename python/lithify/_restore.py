@@ -36,12 +36,13 @@ _Cached = type(functools.lru_cache(lambda: None))
 
 
 @contextlib.contextmanager
-def undisturbed(module: nn.Module | None, training: bool | None) -> Iterator[None]:
-    """Sets the training flags (None: leaves them), and puts the model and the random state back at the end. Raises ExportError
-    where a run wrote to parameters that are too large to be copied."""
+def undisturbed(module: nn.Module | None, training: bool | None, call: Any = None) -> Iterator[None]:
+    """Sets the training flags (None: leaves them), and puts the model and the random state back at the end; also what `call`
+    keeps, if something else than the module is called. Raises ExportError where a run wrote to parameters that are too large to
+    be copied."""
     modules = list(module.modules()) if module is not None else []
     devices = sorted({t.device.index for m in modules for t in m._parameters.values() if t is not None and t.is_cuda})
-    before = _Snapshot(modules)
+    before = _Snapshot(modules, call)
     try:
         with torch.random.fork_rng(devices=devices), _python_random():
             for m in modules if training is not None else ():
@@ -73,10 +74,10 @@ def _python_random() -> Iterator[None]:
 class _Snapshot:
     """What is reachable from the modules, as it is when this is made."""
 
-    def __init__(self, modules: Sequence[nn.Module]) -> None:
+    def __init__(self, modules: Sequence[nn.Module], call: Any = None) -> None:
         self._seen: set[int] = set()
         self._left = MOST
-        self._pending: deque[Any] = deque(modules)
+        self._pending: deque[Any] = deque([*modules, call])
         self._objects: list[tuple[Any, type, list[tuple[Any, Any]]]] = []  # with their class and attributes
         self._containers: list[tuple[Any, list[Any]]] = []
         self._empty: list[Any] = []
@@ -87,7 +88,7 @@ class _Snapshot:
         self._names: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}  # global variables
         self._caches: dict[int, tuple[Any, int]] = {}
         self._visitors: dict[type, Callable[[Any], None] | None] = {}
-        self._add_code({type(m) for m in modules})
+        self._add_code({type(m) for m in modules}, getattr(call, "__func__", call))
         while self._pending and self._left > 0:
             self._visit(self._pending.popleft())
         self._contents = self._copied()
@@ -183,9 +184,9 @@ class _Snapshot:
 
     # ---- what the model's code keeps elsewhere ------------------------------------------------------------------------
 
-    def _add_code(self, classes: Iterable[type]) -> None:
-        """The attributes of the classes, and the global variables that their code names: that of forward, and of the methods and
-        functions that it names in turn."""
+    def _add_code(self, classes: Iterable[type], call: Any) -> None:
+        """The attributes of the classes, and the global variables that their code names: that of forward and `call`, and of the
+        methods and functions that it names in turn."""
         bases = dict.fromkeys(base for kind in classes for base in kind.__mro__ if not _is_foreign(base))
         methods: dict[str, list[Any]] = {}
         for base in bases:
@@ -194,7 +195,7 @@ class _Snapshot:
                 methods.setdefault(name, []).append(value)
         functions: deque[FunctionType] = deque()
         searched: set[CodeType] = set()
-        for value in (v for name in _ENTRIES for v in methods.pop(name, ())):
+        for value in (call, *(v for name in _ENTRIES for v in methods.pop(name, ()))):
             self._add_global(value, functions)
         while functions and len(searched) < MOST_FUNCTIONS:
             function = functions.popleft()

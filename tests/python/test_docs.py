@@ -10,9 +10,8 @@ import pytest
 
 from tests.cases import ROOT
 
-
 EXAMPLES = {
-    "python.md": ["dynamic_linear", "dynamic_rnn", "model", "patched", "reshape", "vision"],
+    "python.md": ["dynamic_linear", "dynamic_rnn", "model", "pairs", "patched", "reshape", "vision"],
     "sizes.md": ["digits", "mean", "short"],
 }
 

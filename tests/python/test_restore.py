@@ -241,6 +241,18 @@ def test_a_capture_leaves_the_model_as_it_was(kind: type[nn.Module], how: Any, u
             torch.testing.assert_close(model(given), twin(given))
 
 
+def test_a_function_leaves_its_tables_as_they_were() -> None:
+    fc = nn.Linear(4, 4)
+    seen: list[Tensor] = []
+
+    def model(x: Tensor) -> Tensor:
+        seen.append(x)
+        return fc(x) * table(4)
+
+    captured(model, torch.randn(2, 4), "trace")  # type: ignore[arg-type]
+    assert seen == [] and TABLES == {} and positions.cache_info().currsize == 0
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_verification_leaves_the_model_as_it_was(fails: bool) -> None:
     model, x = Containers().eval(), torch.randn(3, 4)
