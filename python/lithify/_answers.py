@@ -141,7 +141,7 @@ def _item(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
     """A number of a tensor."""
     size = f.number(args[0])
     if size is not None:
-        return size if func.__name__ == "item" else getattr(size, func.__name__)()
+        return getattr(size, func.__name__)() if func.__name__.startswith("__") else size
     if f.content(args[0], func.__name__) is None:
         f.escape_origins(args[0], func.__name__)
     with _torch.paused():
@@ -242,6 +242,21 @@ def _new(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
     return f.call(torch.Tensor.new_empty, (args[0], tuple(sizes)), {})
 
 
+def _indexed(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
+    """x[[0, n - 1]]: a list with tensors in it would be one index for each dimension."""
+    index = args[1]
+    index = tuple(map(_index, index)) if isinstance(index, tuple) else _index(index)
+    return f.call(func, (args[0], index, *args[2:]), kwargs)
+
+
+def _index(value: Any) -> Any:
+    return _stacked(value) if type(value) is list and _has_number(value) else value
+
+
+def _has_number(value: Any) -> bool:
+    return is_number(value) or (isinstance(value, tuple | list) and any(map(_has_number, value)))
+
+
 def _spread(count: int) -> Answer:
     """One number stands for `count` of them: torch records lists, and not such a number."""
 
@@ -256,7 +271,7 @@ def _spread(count: int) -> Answer:
 
 # ---- tables ------------------------------------------------------------------------------------------------------------------
 
-_FUNCTIONS = (torch.Tensor, torch, *_torch.function_owners)
+_FUNCTIONS: tuple[Any, ...] = (torch.Tensor, torch, *_torch.function_owners)
 
 
 def _table(rows: dict[str, Answer]) -> dict[Any, Answer]:
@@ -267,16 +282,30 @@ def _table(rows: dict[str, Answer]) -> dict[Any, Answer]:
             if name.startswith("."):
                 out[getattr(torch.Tensor, name[1:]).__get__] = answer
             else:
-                out |= {getattr(owner, name): answer for owner in _FUNCTIONS if hasattr(owner, name)}
+                out |= dict.fromkeys(_named(name), answer)
     return out
+
+
+def _named(name: str) -> list[Any]:
+    """The functions, methods and operators of that name."""
+    found = [getattr(owner, name) for owner in _FUNCTIONS if hasattr(owner, name)]
+    if name in _OPERATORS:
+        packet = getattr(torch.ops.aten, name)
+        found += [packet, *(getattr(packet, overload) for overload in packet.overloads())]
+    return found
+
+
+# Those that models call as torch.ops.aten.name.
+_OPERATORS = {"size", "sym_size", "numel", "sym_numel", "stride", "sym_stride", "item", "_local_scalar_dense", "is_nonzero"}
+_OPERATORS |= {"equal", "allclose", "unbind", "split", "chunk"}
 
 
 _SIZES: dict[str, Answer] = {
     ".shape": _shape,
-    "size": _size,
-    "numel nelement": _numel,
+    "size sym_size": _size,
+    "numel nelement sym_numel": _numel,
     ".nbytes": _nbytes,
-    "stride": _stride,
+    "stride sym_stride": _stride,
     "is_same_size": _same_size,
     "untyped_storage storage_offset dim_order": _memory,
     "unbind unbind_copy": _pieces(_of_unbind),
@@ -284,13 +313,14 @@ _SIZES: dict[str, Answer] = {
     "chunk unsafe_chunk": _pieces(_of_chunk),
     "tensor_split hsplit vsplit dsplit": _pieces(_of_sections),
     "new": _new,
+    "__getitem__ __setitem__": _indexed,
     "roll": _spread(1),
     **{f"{kind}_pool{n}d adaptive_{kind}_pool{n}d": _spread(n) for kind in ("avg", "max") for n in (1, 2, 3)},
 }
 _CONTENTS: dict[str, Answer] = {
     "numpy apply_ map_ map2_ resize_ resize_as_ set_": _whole,
     "__bool__ is_nonzero equal allclose": _question,
-    "item __int__ __float__ __index__ __complex__": _item,
+    "item _local_scalar_dense __int__ __float__ __index__ __complex__": _item,
     "tolist": _list,
     ".data": _data,
     "tensor": _tensor,
@@ -309,10 +339,10 @@ def answers(level: Level) -> dict[Any, Answer]:
 # computed does not depend on it.
 _HARMLESS = """dim ndimension element_size get_device data_ptr const_data_ptr output_nr dense_dim sparse_dim type
     is_complex is_conj is_contiguous is_distributed is_floating_point is_inference is_neg is_pinned is_set_to is_shared is_signed
-    is_coalesced is_non_overlapping_and_dense _is_view _is_zerotensor _fused_sdp_choice cudnn_is_acceptable _use_cudnn_ctc_loss
+    is_coalesced _is_view _is_zerotensor _fused_sdp_choice cudnn_is_acceptable _use_cudnn_ctc_loss
     q_scale q_zero_point q_per_channel_axis qscheme has_names _has_compatible_shallow_copy_type _nnz"""
 _HARMLESS_ATTRIBUTES = """ndim itemsize _version _cdata output_nr name names is_cpu is_cuda is_ipu is_leaf is_maia is_meta is_mkldnn
     is_mps is_mtia is_nested is_quantized is_sparse is_sparse_csr is_vulkan is_xla is_xpu requires_grad retains_grad volatile
     _python_dispatch _has_symbolic_sizes_strides"""
-HARMLESS: set[Any] = {getattr(o, n) for n in _HARMLESS.split() for o in _FUNCTIONS if hasattr(o, n)}
+HARMLESS: set[Any] = {function for name in _HARMLESS.split() for function in _named(name)}
 HARMLESS |= {getattr(torch.Tensor, n).__get__ for n in _HARMLESS_ATTRIBUTES.split() if hasattr(torch.Tensor, n)}

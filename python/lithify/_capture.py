@@ -51,7 +51,13 @@ class Capture:
 
 
 # How a model is traced, the best first. One that breaks on symbolic numbers is traced at the next level.
-LEVELS = (Level(), Level(hashes=True), Level(hashes=True, constructors=False), Level(sizes=False))
+LEVELS = (
+    Level(),
+    Level(hashes=True),
+    Level(hashes=True, constructors=False),
+    Level(sizes=False),
+    Level(symbolic=False, constructors=False),
+)
 
 
 def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions) -> Capture:
@@ -80,7 +86,7 @@ def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments
 
 
 def _notes(level: Level, failed: Sequence[str]) -> list[str]:
-    if not level.sizes:
+    if not level.sizes or not level.symbolic:
         return [f"sizes are not followed through the Python code of the model: {failed[0]}"]
     return [f"int() of a size is not followed: {failed[0]}"] if not level.constructors else []
 

@@ -16,7 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from lithify import _formula, _places, _torch
-from lithify._numbers import Integer, Real, Shape, Truth, is_number
+from lithify._numbers import NUMBERS, Integer, Real, Shape, Truth, is_number
 from lithify._watch import Level, Watch
 
 
@@ -55,7 +55,7 @@ class Follower(TorchFunctionMode):
         self._numbers, self._inverted = numbers, inverted
         self._shapes: dict[int, Shape] = {}
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not _torch.is_tracing():
             return func(*args, **(kwargs or {}))
         if self.since_inverted is not None:
@@ -68,6 +68,8 @@ class Follower(TorchFunctionMode):
         found: list[Any] = []
         args = _plain(args, found)
         kwargs = {name: _plain(value, found) for name, value in kwargs.items()}
+        if type(func) is types.FunctionType and func.__module__ != "torch._tensor":  # what it does with sizes is not seen
+            self.escape_sizes(_tensors(args), func.__name__)
         result = self._substituted(func, args, kwargs, found) if found else func(*args, **kwargs)
         if type(result) is not torch.Tensor and self.watch.level.sizes and _reveals(result) and func not in HARMLESS:
             for tensor in _tensors(args):
@@ -100,7 +102,9 @@ class Follower(TorchFunctionMode):
         if value is None or _torch.is_constant(value):
             return _torch.sizes_of(tensor)
         shape = self._shapes.get(_torch.key_of(value)) or self._shape_of(value, _torch.sizes_of(tensor))
-        return Shape(size.taken("is") for size in shape) if _places.compares_identity() else shape
+        if self.watch.level.symbolic and not _places.compares_identity():
+            return shape
+        return torch.Size(size.taken("size") for size in shape)
 
     def _shape_of(self, value: _torch.Value, sizes: Sequence[int]) -> Shape:
         shape = Shape(Integer(self.watch, _formula.leaf(value, axis, size)) for axis, size in enumerate(sizes))
@@ -236,10 +240,10 @@ def _plain(value: Any, found: list[Any]) -> Any:
         return value
     if kind is tuple or kind is list:
         return kind(_plain(v, found) for v in value)
-    if kind is Shape:
-        return tuple(_plain(v, found) for v in value)
     if kind is slice:
         return slice(_plain(value.start, found), _plain(value.stop, found), _plain(value.step, found))
+    if isinstance(value, tuple) and any(type(v) in NUMBERS for v in value):
+        return tuple(_plain(v, found) for v in value)
     return {k: _plain(v, found) for k, v in value.items()} if kind is dict else value
 
 

@@ -83,25 +83,27 @@ def _has_identity(code: types.CodeType) -> bool:
 def is_for_message() -> bool:
     """Whether the text that is being made only goes to a message: of a raise or an assert, a warning, a log, print. Such a text
     changes nothing that the model computes."""
-    first = None
-    for frame in frames():
-        if frame.f_code.co_filename in _MESSENGERS:
-            return True
-        first = first or frame
-    return first is not None and _goes_to_message(first)
+    first = next(frames(), None)
+    return first is not None and (is_logged() or _goes_to_message(first))
+
+
+def is_logged() -> bool:
+    """Whether a function that logs or warns runs."""
+    return any(frame.f_code.co_filename in _MESSENGERS for frame in frames())
 
 
 def _goes_to_message(frame: types.FrameType) -> bool:
-    at = _position(frame)
-    if at is None:
+    found = _range(frame)
+    if found is None:
         return False
+    at, end = found
     chain = _enclosing(_tree(frame.f_code.co_filename), at)
     for node in reversed(chain):
         if isinstance(node, ast.Raise):
             return True
         if isinstance(node, ast.Assert):
             return node.msg is not None and _holds(node.msg, at)
-        if isinstance(node, ast.Call) and not _holds(node.func, at):
+        if isinstance(node, ast.Call) and (end == (node.end_lineno, node.end_col_offset) or not _holds(node.func, at)):
             function = _named(node.func, frame)
             if _is_message(function):
                 return True
@@ -115,13 +117,13 @@ def _goes_to_message(frame: types.FrameType) -> bool:
 Position = tuple[int, int]  # line and column
 
 
-def _position(frame: types.FrameType) -> Position | None:
-    """Where the instruction that the frame runs begins; known from Python 3.11 on."""
+def _range(frame: types.FrameType) -> tuple[Position, Position] | None:
+    """Where the code of the instruction that the frame runs begins and ends; known from Python 3.11 on."""
     positions = getattr(frame.f_code, "co_positions", None)
     if positions is None or frame.f_lasti < 0:
         return None
-    line, _, column, _ = next(itertools.islice(positions(), frame.f_lasti // 2, None), (None,) * 4)
-    return None if line is None or column is None else (line, column)
+    line, last, begin, end = next(itertools.islice(positions(), frame.f_lasti // 2, None), (None,) * 4)
+    return None if line is None or begin is None else ((line, begin), (last, end))
 
 
 @functools.lru_cache(maxsize=64)

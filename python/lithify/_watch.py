@@ -49,6 +49,7 @@ class Level:
     """How much is followed. A model that breaks on symbolic numbers is captured at the next level."""
 
     sizes: bool = True  # False: nothing is followed
+    symbolic: bool = True  # False: sizes are plain numbers, and each that Python asks for is an escape
     constructors: bool = True  # int(n) and float(n) are followed; False: they are escapes
     hashes: bool = False  # hashes of sizes are escapes; False: they raise TypeError, as those of torch.SymInt do
 
@@ -109,7 +110,7 @@ class Watch:
 
     def _escaped(self, formula: str, term: Term, what: str) -> None:
         where = _places.place()
-        if (formula, where) not in self._escapes:
+        if (formula, where) not in self._escapes and not _places.is_logged():
             self._escapes[formula, where] = Escape(formula, float(term.value), what, where), term
 
     def _name(self, term: Term) -> str:

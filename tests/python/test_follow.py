@@ -1,21 +1,25 @@
 """Sizes that Python computes with while a trace is recorded: what is followed, what is a condition, and what escapes.
 
-Each row is a model of two inputs x[B, S] and y[C, T] on one line. Formulas are compared with the names of these dimensions in
-place of s0, s1, ...; the traced program is run at other sizes on the same path, and has to give what the model gives there.
+Each row is a model of two inputs x[B, S] and y[C, T] on one line, which gets the sizes b and s of x too. Formulas are compared
+with the names of dimensions in place of s0, s1, ...; the traced program has to give what the model gives at other sizes too.
 """
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import copy
 import functools
 import io
 import itertools
+import logging
 import math
 import operator
 import pickle
 import re
 import threading
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from math import ceil, gcd, log2, sqrt
 from typing import Any
 
@@ -25,26 +29,32 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lithify import _capture
+import lithify
+from lithify import _answers, _capture, _patched
 from lithify._capture import Capture
 from lithify._functions import Functions
 from lithify._signature import bind
+from lithify._watch import Level
 
 SAMPLE = {"B": 2, "S": 7, "C": 3, "T": 11}
 OTHERS = [{"B": 3, "S": 9, "C": 5, "T": 13}, {"B": 1, "S": 1, "C": 1, "T": 1}, {"B": 6, "S": 16, "C": 4, "T": 64}]
-Model = Callable[[Tensor, Tensor], Any]
+Row = Callable[..., Any]  # of x, y, and the sizes b and s of x
 
 
-def inputs(at: dict[str, int]) -> tuple[Tensor, Tensor]:
+def inputs(at: dict[str, int] = SAMPLE) -> tuple[Tensor, Tensor]:
     torch.manual_seed(0)
     return torch.randn(at["B"], at["S"]), torch.randn(at["C"], at["T"])
+
+
+def model_of(row: Row) -> Callable[[Tensor, Tensor], Any]:
+    return lambda x, y: row(x, y, *x.shape)
 
 
 def captured(model: Any, *args: Any) -> Capture:
     call = model.forward if isinstance(model, nn.Module) else model
     root = model if isinstance(model, nn.Module) else None
     with _capture.undisturbed(root, None):
-        return _capture.trace(root, model, bind(call, args, {}), Functions({}, lambda *_: None))
+        return _capture.trace(root, model, bind(call, args or inputs(), {}), Functions({}, lambda *_: None))
 
 
 def flat(value: Any) -> list[Tensor]:
@@ -58,9 +68,9 @@ def flat(value: Any) -> list[Tensor]:
 class Run:
     """The traced program at some sizes: outputs of the model, outcomes of the conditions, and sizes."""
 
-    def __init__(self, capture: Capture, at: dict[str, int]) -> None:
-        assert capture.followed is not None
-        results = torch.jit.load(io.BytesIO(capture.file))(*inputs(at))
+    def __init__(self, capture: Capture, *args: Tensor) -> None:
+        assert capture.followed is not None, capture.notes
+        results = torch.jit.load(io.BytesIO(capture.file))(*args)
         sizes = len(results) - capture.followed.sizes
         conditions = sizes - len(capture.followed.conditions)
         self.outputs, self.conditions, self.sizes = results[:conditions], results[conditions:sizes], results[sizes:]
@@ -68,317 +78,286 @@ class Run:
         assert all(t.dim() == 0 and t.dtype == torch.int64 for t in self.sizes)
 
 
-def named(capture: Capture) -> Callable[[str], str]:
-    """Replaces s0, s1, ... by the names of dimensions that have these values."""
-    assert capture.followed is not None
-    seen = [[int(t) for t in Run(capture, at).sizes] for at in (SAMPLE,)]
-    names = {f"s{i}": next((n for n, v in SAMPLE.items() if v == values), f"s{i}") for i, values in enumerate(seen[0])}
-    return lambda text: re.sub(r"\bs\d+\b", lambda m: names[m[0]], text)
-
-
-def check(model: Model, conditions: list[str], escapes: list[str]) -> Capture:
-    """`conditions` as "S > 5", where the outcome is that of the sample; `escapes` as "index: S // 2"."""
-    capture = captured(model, *inputs(SAMPLE))
+def path(capture: Capture) -> list[tuple[str, bool]]:
     assert capture.followed is not None, capture.notes
-    name = named(capture)
-    line = f"{__file__}:{model.__code__.co_firstlineno}"
-    assert [name(c.formula) for c in capture.followed.conditions] == conditions
-    assert [f"{e.what}: {name(e.formula)}" for e in capture.followed.escapes] == escapes
-    assert all(found.where == line for found in [*capture.followed.conditions, *capture.followed.escapes])
-    for at in [SAMPLE, *OTHERS]:
-        check_at(model, capture, at, exact=not escapes and not capture.data)
-    return capture
-
-
-def check_at(model: Model, capture: Capture, at: dict[str, int], exact: bool) -> None:
-    assert capture.followed is not None
-    if not exact and at != SAMPLE:
-        return
-    path = [(c.formula, c.outcome) for c in capture.followed.conditions]
-    if path and path != outcomes(model, at):
-        return
-    run = Run(capture, at)
-    assert [bool(t) for t in run.conditions] == [c.outcome for c in capture.followed.conditions]
-    expected = flat(model(*inputs(at)))
-    assert len(run.outputs) == len(expected)
-    for got, want in zip(run.outputs, expected, strict=True):
-        assert got.dtype == want.dtype and got.shape == want.shape, (at, got, want)
-        assert torch.allclose(got.double(), want.double(), rtol=1e-6, atol=1e-12, equal_nan=True), (at, got, want)
-
-
-def outcomes(model: Model, at: dict[str, int]) -> list[tuple[str, bool]]:
-    """The conditions on the path at these sizes."""
-    capture = captured(model, *inputs(at))
-    assert capture.followed is not None
     return [(c.formula, c.outcome) for c in capture.followed.conditions]
 
 
-# What is followed: no condition, no escape, and the program is right at every size.
-FOLLOWED: list[Model] = [
-    lambda x, y: x.view(x.shape[0], -1) * x.shape[1],
-    lambda x, y: x.view(x.size(0), x.size(-1)) + x.size(dim=1),
-    lambda x, y: x * x.numel() + x.nelement() + torch.numel(x),
-    lambda x, y: x * len(x) + len(x[0]),
-    lambda x, y: x * x.nbytes + x.element_size() * x.itemsize,
-    lambda x, y: x * x.stride(0) + x.stride()[1] + x.t().stride(1),
-    lambda x, y: (x * (x.shape[1] + 3), x * (3 - x.shape[1]), x * (x.shape[1] - x.shape[0]), x * -x.shape[1]),
-    lambda x, y: (
-        x * (x.shape[1] // 2),
-        x * (-x.shape[1] // 2),
-        x * (20 // x.shape[1]),
-        x * (x.shape[1] % 3),
-        x * (-x.shape[1] % 3),
+def named(capture: Capture) -> Callable[[str], str]:
+    """Replaces s0, s1, ... by the names of the dimensions that have these sizes."""
+    sizes = [int(t) for t in Run(capture, *inputs()).sizes]
+    names = {f"s{i}": next((n for n, v in SAMPLE.items() if v == size), f"s{i}") for i, size in enumerate(sizes)}
+    return lambda text: re.sub(r"\bs\d+\b", lambda m: names[m[0]], text)
+
+
+def check(row: Row, conditions: Sequence[str] = (), escapes: Sequence[str] = ()) -> None:
+    """`conditions` as "S > 5"; the outcome is that of the sample. `escapes` as "index: S // 2". Without escapes, the program is
+    right at all sizes that take the same path."""
+    model = model_of(row)
+    capture = captured(model)
+    assert capture.followed is not None, capture.notes
+    assert not capture.data and not capture.guards
+    name, line = named(capture), f"{__file__}:{row.__code__.co_firstlineno}"
+    assert [name(c.formula) for c in capture.followed.conditions] == [*conditions]
+    assert [f"{e.what}: {name(e.formula)}" for e in capture.followed.escapes] == [*escapes]
+    assert all(found.where == line for found in [*capture.followed.conditions, *capture.followed.escapes])
+    for at in [SAMPLE, *OTHERS] if not escapes else [SAMPLE]:
+        if not conditions or path(captured(model, *inputs(at))) == path(capture):
+            compare(model, capture, *inputs(at))
+
+
+def compare(model: Any, capture: Capture, *args: Tensor) -> None:
+    run = Run(capture, *args)
+    assert [bool(t) for t in run.conditions] == [outcome for _, outcome in path(capture)]
+    for got, want in zip(run.outputs, flat(model(*args)), strict=True):
+        assert got.dtype == want.dtype and got.shape == want.shape, (args[0].shape, got, want)
+        assert torch.allclose(got.double(), want.double(), rtol=1e-6, atol=1e-12, equal_nan=True), (args[0].shape, got, want)
+
+
+def by_line(value: Any) -> str:
+    return f"line{value.__code__.co_firstlineno}" if callable(value) else ""
+
+
+# ---- what is followed ----------------------------------------------------------------------------------------------------------
+
+FOLLOWED: list[Row] = [
+    # what asks for sizes
+    lambda x, y, b, s: x.view(x.shape[0], -1) * x.shape[1] + x.size(1) - x.size(dim=-1) + x.size()[0],
+    lambda x, y, b, s: x * x.numel() + x.nelement() + torch.numel(x) + x.nbytes + x.element_size() * x.itemsize,
+    lambda x, y, b, s: x * len(x) + len(x[0]),
+    lambda x, y, b, s: x * x.stride(0) + x.stride()[1] + x.t().stride(1),
+    lambda x, y, b, s: x * torch.ops.aten.sym_size.int(x, 1) + torch.ops.aten.sym_numel(x),
+    lambda x, y, b, s: (
+        x.data * x.data.shape[1],
+        x.detach().shape[1] * x,
+        copy.deepcopy(x).shape[1] * x,
+        reversed(x).shape[1] * x,
     ),
-    lambda x, y: (x * (x.shape[1] / 2), x * (1 / x.shape[1]), x * (x.shape[0] / x.shape[1]), x * (x.shape[1] * 0.1)),
-    lambda x, y: (x * x.shape[1] ** 2, x * 2 ** x.shape[0], x * x.shape[1] ** -0.5, x * x.shape[1] ** -1, x * 3 ** x.shape[0]),
-    lambda x, y: (x * divmod(x.shape[1], 3)[0], x * divmod(x.shape[1], 3)[1], x * divmod(40, x.shape[1])[1]),
-    lambda x, y: (x * abs(x.shape[1] - 9), x * abs(x.shape[1]), x * abs(2.5 - x.shape[1])),
-    lambda x, y: (
-        x * round(x.shape[1] / 2),
-        x * round(x.shape[1] / 4),
-        x * round(x.shape[1] / 3),
-        x * round((3 - x.shape[1]) / 2),
+    # arithmetic
+    lambda x, y, b, s: (x * (s + 3), x * (3 - s), x * (s - b), x * -s, x * +s, x * (s - 2) * (b + 1)),
+    lambda x, y, b, s: (x * (s // 2), x * (-s // 2), x * (20 // s), x * (s % 3), x * (-s % 3), x * (s // 2.0), x * (s % 2.5)),
+    lambda x, y, b, s: (x * (s / 2), x * (1 / s), x * (b / s), x * (s * 0.1), x * (s / 2 + 1), x * (s / 3 - b), x * (2.5 - s)),
+    lambda x, y, b, s: (x * s**2, x * 2**b, x * s**-0.5, x * s**-1, x * 3**b, x * s**b, x * (s / 3) ** 2, x * pow(s, 3)),
+    lambda x, y, b, s: (x * divmod(s, 3)[0], x * divmod(s, 3)[1], x * divmod(40, s)[1], x * divmod(s / 2, 2)[0]),
+    lambda x, y, b, s: (x * abs(s - 9), x * abs(s), x * abs(2.5 - s), x * abs(-s)),
+    lambda x, y, b, s: (x * (s << 1), x * (s >> 1), x * (1 << b), x * (s & 3), x * ~s, x * (s & 5), x * (s | 1), x * (s ^ 5)),
+    lambda x, y, b, s: x * (1 << (s - 1).bit_length()) + s.bit_length() + s.real + s.numerator + s.denominator,
+    # rounding
+    lambda x, y, b, s: (
+        x * round(s / 2),
+        x * round(s / 4),
+        x * round(s / 3),
+        x * round((3 - s) / 2),
+        x * round(s),
+        x * round(s, 2),
     ),
-    lambda x, y: (x * int(x.shape[1] * 0.75), x * int((4 - x.shape[1]) / 3), x * int(x.shape[1] * 0.7), x * int(x.shape[1])),
-    lambda x, y: (x * math.ceil(x.shape[1] / 3), x * math.floor(x.shape[1] / 3), x * math.trunc(x.shape[1] / 3)),
-    lambda x, y: (
-        x * math.ceil((3 - x.shape[1]) / 4),
-        x * math.floor((3 - x.shape[1]) / 4),
-        x * math.trunc((3 - x.shape[1]) / 4),
+    lambda x, y, b, s: (x * int(s * 0.75), x * int((4 - s) / 3), x * int(s * 0.7), x * int(s), x * int(s / b), x * int(b / s)),
+    lambda x, y, b, s: (
+        x * math.ceil(s / 3),
+        x * math.floor(s / 3),
+        x * math.trunc(s / 3),
+        x * math.ceil(s / b),
+        x * math.ceil(s),
     ),
-    lambda x, y: (x * math.sqrt(x.shape[1]), x * math.log(x.shape[1]), x * math.log2(x.shape[1]), x * math.log10(x.shape[1])),
-    lambda x, y: (x * math.exp(-x.shape[1]), x * math.sin(x.shape[1]), x * math.cos(x.shape[1]), x * math.log(x.shape[1], 3)),
-    lambda x, y: (
-        x * math.gcd(x.shape[1], 6),
-        x * math.lcm(x.shape[1], 6),
-        x * math.comb(x.shape[1], 2),
-        x * math.perm(x.shape[1], 2),
+    lambda x, y, b, s: (
+        x * math.ceil((3 - s) / 4),
+        x * math.floor((3 - s) / 4),
+        x * math.trunc((3 - s) / 4),
+        x * round((2 - s) / 4),
     ),
-    lambda x, y: (x * math.isqrt(x.shape[1]), x * math.prod(x.shape), x * math.pow(x.shape[1], 2), x * math.fabs(3 - x.shape[1])),
-    lambda x, y: (x * sqrt(x.shape[1]), x * ceil(log2(x.shape[1])), x * gcd(x.shape[1], 6)),
-    lambda x, y: (x * min(x.shape[1], 4), x * max(x.shape[1], x.shape[0]), x * min(x.shape), x * max(0.5, x.shape[1] / 8)),
-    lambda x, y: x * sum(x.shape) + sum([x.shape[0], 2, x.shape[1] / 2]),
-    lambda x, y: (x * (x.shape[1] << 1), x * (x.shape[1] >> 1), x * (1 << x.shape[0]), x * (x.shape[1] & 3), x * ~x.shape[1]),
-    lambda x, y: (x * (x.shape[1] & 5), x * (x.shape[1] | 1), x * (x.shape[1] ^ 5), x * (1 << (x.shape[1] - 1).bit_length())),
-    lambda x, y: (x * (x.shape[1] > 4), x * int(x.shape[1] > 4), x * float(x.shape[1] % 2 == 0), x * ((x.shape[1] > 4) + 1)),
-    lambda x, y: x * ((x.shape[1] > 4) & (x.shape[0] > 1)) + ((x.shape[1] > 4) | (x.shape[0] > 1)) * 1.0,
-    lambda x, y: (
-        x * float(x.shape[1]),
-        x * float(x.shape[1] / 3),
-        float(x.shape[1]),
-        x.shape[1],
-        x.shape[1] / 2,
-        x.shape[1] > 3,
+    lambda x, y, b, s: (
+        x * math.ceil(s / 3 + 1),
+        x * math.ceil(s * 0.5 + 0.25),
+        x * math.ceil((s + 1) / 2 - b),
+        x * -math.ceil(-s / 3),
     ),
-    lambda x, y: (
+    lambda x, y, b, s: (x * float(s), x * float(s / 3), x * float(s > 3), x * int(s > 4), x * (s / 2).is_integer()),
+    # functions
+    lambda x, y, b, s: (x * math.sqrt(s), x * math.log(s), x * math.log2(s), x * math.log10(s), x * math.log(s, 3)),
+    lambda x, y, b, s: (
+        x * math.exp(-s),
+        x * math.sin(s),
+        x * math.cos(s),
+        x * math.pow(s, 2),
+        x * math.pow(2, b),
+        x * math.fabs(3 - s),
+    ),
+    lambda x, y, b, s: (x * math.gcd(s, 6), x * math.lcm(s, 6), x * math.comb(s, 2), x * math.perm(s, 2), x * math.isqrt(s)),
+    lambda x, y, b, s: (x * sqrt(s), x * ceil(log2(s)), x * gcd(s, 6), x * 2 ** ceil(sqrt(s)), x * math.prod(x.shape)),
+    lambda x, y, b, s: (
+        x * min(s, 4),
+        x * max(s, b),
+        x * min(x.shape),
+        x * max([b, 3, s]),
+        x * max(0.5, s / 8),
+        x * max(0, 4 - s),
+    ),
+    lambda x, y, b, s: x * sum(x.shape) + sum([b, 2, s / 2]) + functools.reduce(operator.mul, x.shape),
+    lambda x, y, b, s: x * int(np.prod(x.shape)) + np.prod([b, 2]) + np.sqrt(s) + np.ceil(s / 2) + np.maximum(s, 4) + np.log2(s),
+    lambda x, y, b, s: x * np.int64(3) * s + s * np.float32(0.5) + np.float64(2) * s,
+    # outcomes that Python does not ask for
+    lambda x, y, b, s: (x * (s > 4), x * ((s > 4) + 1), x * ((s > 4) & (b > 1)), x * ((s > 4) | (b > 1)), x * (s != 4) * 2),
+    lambda x, y, b, s: (float(s), s, s / 2, s > 3, x.shape, [b, (s,)]) if isinstance(s, int) and isinstance(s / 2, float) else x,
+    # torch.Size
+    lambda x, y, b, s: (
         x * x.shape[1:].numel(),
         x * (x.shape + y.shape).numel(),
         x * torch.Size(x.shape).numel(),
         x * x.shape[::-1][0],
     ),
-    lambda x, y: x * tuple(x.shape)[0] + list(x.shape)[-1] + [*x.shape][0],
-    lambda x, y: x * int(np.prod(x.shape)) + np.prod([x.shape[0], 2]),
-    lambda x, y: (
-        x * np.sqrt(x.shape[1]),
-        x * np.ceil(x.shape[1] / 2),
-        x * (np.float64(2) * x.shape[1]),
-        x * np.maximum(x.shape[1], 4),
+    lambda x, y, b, s: x * tuple(x.shape)[-1] + [*x.shape][-1] + copy.deepcopy(x.shape)[0] + copy.copy(s) + len(x.shape) * x.ndim,
+    # tensors
+    lambda x, y, b, s: (
+        torch.zeros(x.shape),
+        torch.zeros(s, 2),
+        torch.ones(x.shape[1:]),
+        torch.empty(x.size()).fill_(1),
+        torch.eye(s),
     ),
-    lambda x, y: x * functools.reduce(operator.mul, x.shape) + math.prod(itertools.chain(x.shape, (2,))),
-    lambda x, y: x * np.int64(3) * x.shape[1] + x.shape[1] * np.float32(0.5),
-    lambda x, y: (torch.zeros(x.shape), torch.zeros(x.shape[1], 2), torch.ones(x.shape[1:]), torch.empty(x.size()).fill_(1)),
-    lambda x, y: (
-        torch.arange(x.shape[1]),
-        torch.arange(1, x.shape[1], 2),
-        torch.arange(x.shape[1] / 2),
-        torch.linspace(0, 1, x.shape[1]),
+    lambda x, y, b, s: (
+        torch.arange(s),
+        torch.arange(1, s, 2),
+        torch.arange(s / 2),
+        torch.linspace(0, 1, s),
+        torch.hann_window(s),
     ),
-    lambda x, y: (
-        torch.full((2,), x.shape[1]),
-        torch.full((x.shape[0],), 2.0),
-        torch.full((2,), x.shape[1] / 2),
-        torch.eye(x.shape[1]),
-    ),
-    lambda x, y: (
+    lambda x, y, b, s: (torch.full((2,), s), torch.full((b,), 2.0), torch.full((2,), s / 2), torch.ones(s, s).tril(s - 3)),
+    lambda x, y, b, s: (
         torch.tensor(x.shape),
-        torch.tensor([x.shape[0], 2.5]),
-        torch.tensor(x.shape[1]),
-        torch.tensor([[x.shape[1]], [1]]),
+        torch.tensor([b, 2.5]),
+        torch.tensor(s),
+        torch.tensor([[s], [1]]),
+        torch.tensor(s / 2),
     ),
-    lambda x, y: (torch.tensor(x.shape[1], dtype=torch.float32), torch.as_tensor(x.shape), torch.as_tensor([x.shape[1] / 2])),
-    lambda x, y: (
-        x.new_tensor([x.shape[1]]),
-        x.new_zeros(x.shape[1], 2),
-        x.new_full((x.shape[1],), 2.0),
-        x.new_ones((x.shape[0],)),
+    lambda x, y, b, s: (
+        torch.tensor(s, dtype=torch.float32),
+        torch.as_tensor(x.shape),
+        torch.as_tensor([s / 2]),
+        torch.tensor(s > 3),
     ),
-    lambda x, y: (x.new(x.shape[0], 2).fill_(3.0), x.new(x.shape).zero_(), torch.FloatTensor(x.shape[0], 2).zero_()),
-    lambda x, y: (torch.Tensor(x.shape[0], 2).zero_(), torch.LongTensor([x.shape[0], 2]), torch.zeros(3).new([x.shape[1]])),
-    lambda x, y: (
-        x[:, : x.shape[1] // 2],
-        x[:, x.shape[1] // 2 :],
-        x[x.shape[0] - 1],
-        x[..., -1 - x.shape[1] // 3],
-        x[:: x.shape[0]],
+    lambda x, y, b, s: (
+        x.new_tensor([s]),
+        x.new_zeros(s, 2),
+        x.new_full((s,), 2.0),
+        x.new_ones((b,)),
+        x.new_empty(x.shape).fill_(s),
     ),
-    lambda x, y: (
-        x.narrow(1, 0, x.shape[1] // 2),
-        x.repeat(x.shape[0], 1),
-        x.expand(x.shape[0], *x.shape),
-        x.roll(x.shape[1] // 2, 1),
+    lambda x, y, b, s: (x.new(b, 2).fill_(3.0), x.new(x.shape).zero_(), x.new([s, 2]), torch.FloatTensor(b, 2).zero_()),
+    lambda x, y, b, s: (
+        torch.Tensor(b, 2).zero_(),
+        torch.LongTensor([b, 2]),
+        torch.Tensor(x.shape).zero_(),
+        torch.IntTensor([s]),
     ),
-    lambda x, y: (F.pad(x, (0, x.shape[1])), F.pad(x, (1, 4 - x.shape[1] % 4), value=0.5), F.pad(x, (0, -(x.shape[1] // 2)))),
-    lambda x, y: (
-        F.interpolate(x[None], size=x.shape[1] * 2),
-        F.adaptive_avg_pool1d(x[None], x.shape[1] * 2),
-        F.max_pool1d(x, x.shape[1]),
+    lambda x, y, b, s: (torch.tensor(s).item() * x, torch.tensor(x.shape).prod().item() * x, int(torch.tensor(s) + 1) * x),
+    lambda x, y, b, s: (torch.tensor([x.sum(), s]), torch.tensor(x), torch.stack([x, x]).mean() * torch.tensor(x.sum())),
+    # operators
+    lambda x, y, b, s: (x[:, : s // 2], x[:, s // 2 :], x[b - 1], x[..., -1 - s // 3], x[::b], x[[0, b - 1]], x[:, [s - 1]]),
+    lambda x, y, b, s: (
+        x.narrow(1, 0, s // 2),
+        x.repeat(b, 1),
+        x.expand(b, *x.shape),
+        x.roll(s // 2, 1),
+        x.reshape(x.shape[::-1]),
     ),
-    lambda x, y: (F.avg_pool1d(x, x.shape[1]), F.avg_pool2d(x[None], x.shape), F.adaptive_max_pool1d(x, x.shape[1])),
-    lambda x, y: (
-        x.clamp(max=x.shape[1] / 8),
-        x.masked_fill(x > 0, x.shape[1]),
-        x.add(x, alpha=x.shape[1]),
-        x.topk(x.shape[1])[0],
-    ),
-    lambda x, y: (
-        x.long() * (x.shape[1] / 2),
-        torch.arange(3) * x.shape[1],
-        x.int() % x.shape[1],
-        x.sum().int() * x.shape[1],
-        x.sum() / x.shape[1],
-    ),
-    lambda x, y: (x.half() * x.shape[1], x.half() * (x.shape[1] / 3), x.double() * (x.shape[1] / 3), (x > 0) * x.shape[1]),
-    lambda x, y: (x.shape[1] * x, x.shape[1] - x, x.shape[1] / x, 2 ** x.shape[0] * x, x.shape[1] > x, x.shape[1] // x.abs()),
-    lambda x, y: (torch.where(x > 0, x.shape[1], x), torch.where(x > 0, x.shape[1] / 2, 1.5), torch.pow(x.abs(), x.shape[1] / 7)),
-    lambda x, y: (
-        x / x.shape[1] ** 0.5,
-        (x @ x.t()) * x.size(1) ** -0.5,
+    lambda x, y, b, s: (F.pad(x, (0, s)), F.pad(x, (1, 4 - s % 4), value=0.5), F.pad(x, (0, -(s // 2))), x.unflatten(1, (s, 1))),
+    lambda x, y, b, s: (F.interpolate(x[None], size=s * 2), F.adaptive_avg_pool1d(x[None], s * 2), F.max_pool1d(x, s)),
+    lambda x, y, b, s: (
+        F.avg_pool1d(x, s),
+        F.avg_pool2d(x[None], x.shape),
+        F.adaptive_max_pool1d(x, s),
         F.layer_norm(x, x.shape[1:]),
-        F.softmax(x, -1) * x.size(0),
     ),
-    lambda x, y: torch.tensor(x.shape[1]).item() * x + torch.tensor(x.shape).prod().item() + int(torch.tensor(x.shape[1]) + 1),
-    lambda x, y: (x.data * x.data.shape[1], x.detach().shape[1] * x, copy.deepcopy(x).shape[1] * x),
-    lambda x, y: (torch.broadcast_to(x, (x.shape[0], *x.shape)), x.unflatten(1, (x.shape[1], 1)), x.reshape(x.shape[::-1])),
-    lambda x, y: (torch.sym_max(x.shape[0], x.shape[1]) * x, torch.sym_float(x.shape[1]) * x, torch.sym_int(x.shape[1] / 2) * x),
-    lambda x, y: x * copy.copy(x.shape[1]) + copy.deepcopy(x.shape)[0] + x.shape[1].real + x.shape[1].numerator,
-    lambda x, y: (x * (x.shape[1] / 2).is_integer(), x * (1 + isinstance(x.shape[1], int) + isinstance(x.shape[1] / 2, float))),
-    lambda x, y: x.split([1, x.shape[1] - 1], 1)[1] if x.dim() == 2 else x,
-    lambda x, y: torch.tensor_split(x, 2, dim=1)[0] * reversed(x).shape[1],
-    lambda x, y: x.as_strided((x.shape[0], x.shape[1]), (x.shape[1], 1)) + x.new_empty((x.shape[1],)).fill_(1),
-    lambda x, y: (torch.ones(x.shape[1], x.shape[1]).tril(), torch.triu(torch.full((x.shape[1], x.shape[1]), -1.0), 1)),
-    lambda x, y: (
+    lambda x, y, b, s: (x.clamp(max=s / 8), x.masked_fill(x > 0, s), x.add(x, alpha=s), x.topk(s)[0], x.split([1, s - 1], 1)[1]),
+    lambda x, y, b, s: (
+        x.as_strided((b, s), (s, 1)),
+        torch.tensor_split(x, 2, dim=1)[0],
+        torch.zeros(torch.broadcast_shapes(x.shape, (1, s))),
+    ),
+    lambda x, y, b, s: (
+        torch.where(x > 0, s, x),
+        torch.where(x > 0, s / 2, 1.5),
+        torch.pow(x.abs(), s / 7),
+        torch.cat([x] * 2).view(2 * b, s),
+    ),
+    # numbers do not widen types
+    lambda x, y, b, s: (x.long() * (s / 2), torch.arange(3) * s, x.int() % s, x.sum().int() * s, x.sum() / s, (x > 0) * s),
+    lambda x, y, b, s: (
+        x.half() * s,
+        x.half() * (s / 3),
+        x.double() * (s / 3),
+        x.sum() * (s / 3),
+        x.bfloat16() + s / 2,
+        x.byte() // s,
+    ),
+    lambda x, y, b, s: (s * x, s - x, s / x, 2**b * x, s > x, s // x.abs(), s**x, s % x.abs()),
+    # functions for torch.SymInt
+    lambda x, y, b, s: (torch.sym_max(b, s) * x, torch.sym_float(s) * x, torch.sym_int(s / 2) * x, torch.sym_min(s, 4.5) * x),
+    lambda x, y, b, s: (
         x * x.element_size() if x.dim() == 2 and x.is_floating_point() and x.is_contiguous() and not x.requires_grad else y
     ),
+    # messages
+    lambda x, y, b, s: (x, print(f"{s}", s), warnings.warn(f"{x.shape}", stacklevel=1), logging.getLogger().debug("%d", s))[0],
 ]
 
 
-@pytest.mark.parametrize("model", FOLLOWED, ids=lambda m: f"line{m.__code__.co_firstlineno}")
-def test_followed(model: Model) -> None:
-    check(model, [], [])
+@pytest.mark.parametrize("row", FOLLOWED, ids=by_line)
+def test_followed(row: Row) -> None:
+    """No condition, no escape, and the program is right at every size."""
+    check(row)
 
 
-# Conditions, each with the outcome of the sample.
-CONDITIONS: list[tuple[Model, list[str]]] = [
-    (lambda x, y: x + 1 if x.shape[1] > 5 else x * 2, ["S > 5"]),
-    (lambda x, y: x + 1 if 5 < x.shape[1] <= 8 else x * 2, ["S > 5", "S <= 8"]),
-    (lambda x, y: x + 1 if x.shape[1] != 5 and x.shape[0] == 2 else x * 2, ["S != 5", "B == 2"]),
-    (lambda x, y: x + 1 if x.shape[1] else x * 2, ["S != 0"]),
-    (lambda x, y: x + 1 if not x.shape[1] % 2 else x * 2, ["S % 2 != 0"]),
-    (lambda x, y: x + 1 if x.shape[1] > x.shape[0] else x * 2, ["S > B"]),
-    (lambda x, y: x + 1 if x.shape == y.shape else x * 2, ["B == C"]),
-    (lambda x, y: x + 1 if x.shape[1:] != y.shape[1:] else x * 2, ["S == T"]),
-    (lambda x, y: x + 1 if tuple(x.shape) == (2, 7) else x * 2, ["B == 2", "S == 7"]),
-    (lambda x, y: x + 1 if x.shape[1] in (1, 4, 7) else x * 2, ["S == 1", "S == 4", "S == 7"]),
-    (lambda x, y: x + 1 if x.shape[1] in range(1) else x * 2, ["S == 0"]),
-    (lambda x, y: x * x.shape.count(7) + (*x.shape, 7).index(7), ["B == 7", "S == 7"]),
-    (lambda x, y: x * sorted(x.shape)[0], ["S < B"]),
-    (lambda x, y: x * sorted(x.shape, reverse=True)[0], ["B < S"]),
-    (lambda x, y: x * min(4, x.shape[1] / 2), ["S / 2 < 4"]),
-    (lambda x, y: x * max(x.shape, key=lambda n: n)[0] if False else x * max(x.shape, key=int), ["S > B"]),
-    (lambda x, y: x + 1 if x.shape[1] / 2 > 3 else x * 2, ["S / 2 > 3"]),
-    (lambda x, y: x + 1 if x.shape[1] / 3 > 2.25 else x * 2, ["S / 3 > 2.25"]),
-    (lambda x, y: x + 1 if math.ceil(x.shape[1] / 2) * 2 != x.shape[1] else x * 2, ["ceil(S / 2) * 2 != S"]),
+# ---- conditions ----------------------------------------------------------------------------------------------------------------
+
+CONDITIONS: list[tuple[Row, list[str]]] = [
+    (lambda x, y, b, s: x + 1 if s > 5 else x * 2, ["S > 5"]),
+    (lambda x, y, b, s: x + 1 if 5 < s <= 8 else x * 2, ["S > 5", "S <= 8"]),
+    (lambda x, y, b, s: x + 1 if s != 5 and b == 2 else x * 2, ["S != 5", "B == 2"]),
+    (lambda x, y, b, s: x + 1 if s > 5 and s > 5 and b else x * 2, ["S > 5", "B != 0"]),
+    (lambda x, y, b, s: x + 1 if not s % 2 else x * 2, ["S % 2 != 0"]),
+    (lambda x, y, b, s: x + 1 if s > b else x * 2, ["S > B"]),
+    (lambda x, y, b, s: x + 1 if x.shape == y.shape else x * 2, ["B == C"]),
+    (lambda x, y, b, s: x + 1 if x.shape[1:] != y.shape[1:] else x * 2, ["S == T"]),
+    (lambda x, y, b, s: x + 1 if tuple(x.shape) == (2, 7) else x * 2, ["B == 2", "S == 7"]),
+    (lambda x, y, b, s: x + 1 if x.shape == torch.Size([2, 9]) else x * 2, ["B == 2", "S == 9"]),
+    (lambda x, y, b, s: x + 1 if s in (1, 4, 7) else x * 2, ["S == 1", "S == 4", "S == 7"]),
+    (lambda x, y, b, s: x * x.shape.count(7) + (*x.shape, 7).index(7), ["B == 7", "S == 7"]),
+    (lambda x, y, b, s: x * sorted(x.shape)[0], ["S < B"]),
+    (lambda x, y, b, s: x * sorted(x.shape, reverse=True)[0], ["B < S"]),
+    (lambda x, y, b, s: x * min(4, s / 2), ["S / 2 < 4"]),
+    (lambda x, y, b, s: x * max(x.shape, key=int), ["S > B"]),
+    (lambda x, y, b, s: x + 1 if s / 2 > 3 else x * 2, ["S / 2 > 3"]),
+    (lambda x, y, b, s: x + 1 if s / 3 > 2.25 and s * 0.5 == 3.5 else x * 2, ["S / 3 > 2.25", "S * 0.5 == 3.5"]),
+    (lambda x, y, b, s: x + 1 if math.ceil(s / 2) * 2 != s else x * 2, ["ceil(S / 2) * 2 != S"]),
+    (lambda x, y, b, s: x + 1 if s == 2 ** round(log2(s)) else x, ["round(log2(S)) >= 0", "S == 2 ** round(log2(S))"]),
+    (lambda x, y, b, s: x + 1 if (s - 1) * 2 - (b - 3) < 9 else x, ["(S - 1) * 2 - (B - 3) < 9"]),
+    (lambda x, y, b, s: x + 1 if -(-s // 4) == 2 and (-b) ** 2 > 3 else x, ["-(-S // 4) == 2", "(-B) ** 2 > 3"]),
     (
-        lambda x, y: x + 1 if x.shape[1] == 2 ** round(log2(x.shape[1])) else x * 2,
-        ["round(log2(S)) >= 0", "S == 2 ** round(log2(S))"],
+        lambda x, y, b, s: x + 1 if s - (b + 1) == 4 and s // (b * 2) * 2 == 2 else x,
+        ["S - (B + 1) == 4", "S // (B * 2) * 2 == 2"],
     ),
-    (lambda x, y: x + 1 if (x.shape[1] - 1) * 2 - (x.shape[0] - 3) < 9 else x, ["(S - 1) * 2 - (B - 3) < 9"]),
-    (lambda x, y: x + 1 if -(-x.shape[1] // 4) == 2 and (-x.shape[0]) ** 2 > 3 else x, ["-(-S // 4) == 2", "(-B) ** 2 > 3"]),
-    (lambda x, y: x + 1 if (x.shape[1] > 5) & (x.shape[0] < 4) else x, ["S > 5 and B < 4"]),
-    (lambda x, y: x + 1 if (x.shape[1] > 5) == (x.shape[0] > 1) else x, ["int(S > 5) == int(B > 1)"]),
-    (lambda x, y: x + 1 if any(n == 7 for n in x.shape) else x, ["B == 7", "S == 7"]),
-    (lambda x, y: x + 1 if all(n > 1 for n in x.shape) else x, ["B > 1", "S > 1"]),
-    (lambda x, y: x[x.shape[1] > 5], ["S > 5"]),
-    (lambda x, y: x.sum(1, keepdim=bool(x.shape[1] > 5)), ["S > 5"]),
-    (lambda x, y: [x, x + 1][x.shape[1] > 5], ["S > 5"]),
-    (lambda x, y: x + 1 if x.is_same_size(y) else x, ["B == C"]),
-    (lambda x, y: x + 1 if x.numel() > 10 and len(x) < 3 and x.nbytes > 3 else x, ["B * S > 10", "B < 3", "B * S * 4 > 3"]),
-    (lambda x, y: x + 1 if torch.tensor(x.shape[1]) > 5 else x, ["s0 != 0"]),
-    (
-        lambda x, y: (
-            x + 1 if x.shape[1] >= 0 and not x.shape[1] < 0 and x.shape[1] == x.size(1) and x.shape[1] < float("inf") else y
-        ),
-        [],
-    ),
+    (lambda x, y, b, s: x + 1 if (s > 5) & (b < 4) else x, ["S > 5 and B < 4"]),
+    (lambda x, y, b, s: x + 1 if (s > 5) == (b > 1) else x, ["int(S > 5) == int(B > 1)"]),
+    (lambda x, y, b, s: x + 1 if min(s, 4) * max(b, 2) > 3 else x, ["min(S, 4) * max(B, 2) > 3"]),
+    (lambda x, y, b, s: x + 1 if any(n == 7 for n in x.shape) else x, ["B == 7", "S == 7"]),
+    (lambda x, y, b, s: x + 1 if all(n > 1 for n in x.shape) else x, ["B > 1", "S > 1"]),
+    (lambda x, y, b, s: x[s > 5], ["S > 5"]),
+    (lambda x, y, b, s: x.sum(1, keepdim=bool(s > 5)), ["S > 5"]),
+    (lambda x, y, b, s: [x, x + 1][s > 5], ["S > 5"]),
+    (lambda x, y, b, s: x + 1 if x.is_same_size(y) else x, ["B == C"]),
+    (lambda x, y, b, s: x + 1 if x.numel() > 10 and len(x) < 3 and x.nbytes > 3 else x, ["B * S > 10", "B < 3", "B * S * 4 > 3"]),
+    (lambda x, y, b, s: x + 1 if torch.tensor(s) > 5 else x, ["s0 != 0"]),
+    (lambda x, y, b, s: x + 1 if torch._check(s > 0) is None else x, ["S > 0"]),
+    (lambda x, y, b, s: x + 1 if s >= 0 and not s < 0 and s == x.size(1) and s < float("inf") and s is not None else y, []),
 ]
 
 
-@pytest.mark.parametrize(
-    ("model", "conditions"), CONDITIONS, ids=lambda m: f"line{m.__code__.co_firstlineno}" if callable(m) else ""
-)
-def test_conditions(model: Model, conditions: list[str]) -> None:
-    check(model, conditions, [])
+@pytest.mark.parametrize(("row", "conditions"), CONDITIONS, ids=by_line)
+def test_conditions(row: Row, conditions: list[str]) -> None:
+    check(row, conditions)
 
 
-CACHE: dict[Any, Any] = {7: 2.0, 9: 3.0, (2, 7): 4.0}
-cached = functools.lru_cache(lambda n: n * 2)
-
-# Numbers that Python takes.
-ESCAPES: list[tuple[Model, list[str]]] = [
-    (lambda x, y: x * len(range(x.shape[1] // 2)), ["index: S // 2"]),
-    (lambda x, y: x * sum(1 for _ in range(1, x.shape[1])), ["index: S"]),
-    (lambda x, y: x * len([0] * x.shape[1]), ["index: S"]),
-    (lambda x, y: x * [1, 2, 3, 4][x.shape[0]], ["index: B"]),
-    (lambda x, y: x * len([1, 2, 3][: x.shape[0]]), ["index: B"]),
-    (lambda x, y: x * operator.index(x.shape[1]), ["index: S"]),
-    (lambda x, y: x * len(bytes(x.shape[1])), ["index: S"]),
-    (lambda x, y: x * len(list(itertools.repeat(0, x.shape[1]))), ["index: S"]),
-    (lambda x, y: x * len(list(itertools.islice(range(99), x.shape[1]))), ["index: S"]),
-    (lambda x, y: x * len(f"{x.shape[1]}"), ["text: str(S)"]),
-    (lambda x, y: x * len(str(x.shape[1] // 2)), ["text: str(S // 2)"]),
-    (lambda x, y: x * len(f"{x.shape}"), ["text: str(B)", "text: str(S)"]),
-    (lambda x, y: x * len(f"{x.shape[1]:03d}") + len("%d" % x.shape[0]), ["text: str(S)", "int: B"]),
-    (lambda x, y: x * len(repr(x.shape[1] / 2)), ["text: str(S / 2)"]),
-    (lambda x, y: x * (hash(x.shape[1]) % 3), ["hash: S"]),
-    (lambda x, y: x * math.tan(x.shape[1] / 3) + math.factorial(x.shape[0]), ["float: S / 3", "index: B"]),
-    (lambda x, y: x * round(x.shape[1] / 3, 1), ["round: S / 3"]),
-    (lambda x, y: x * pow(x.shape[1], 2, 5), ["number: S"]),
-    (lambda x, y: x + torch.from_numpy(np.ones(tuple(x.shape), np.float32)), ["index: B", "index: S"]),
-    (lambda x, y: x * np.array(x.shape)[1], ["numpy: B", "numpy: S"]),
-    (lambda x, y: x * torch.from_numpy(np.arange(7.0) * x.shape[1]), ["numpy: S"]),
-    (lambda x, y: x * torch.from_numpy(np.linspace(0, 1, x.shape[1])), ["index: S"]),
-    (lambda x, y: x * len(x.unbind(1)), ["length: S"]),
-    (lambda x, y: x * len(x.split(4, 1)), ["length: max(ceil(S / 4), 1)"]),
-    (lambda x, y: x * len(torch.split(x, x.shape[0], 1)), ["length: max(ceil(S / B), 1)"]),
-    (lambda x, y: x * len(x.chunk(3, 1)), ["length: ceil(S / max(ceil(S / 3), 1))"]),
-    (lambda x, y: sum(row.sum() for row in x), ["length: B"]),
-    (lambda x, y: torch.stack([*x]) + torch.stack(list(x)), ["length: B", "length: B"][:1]),
-    (lambda x, y: (lambda a, b: a + b)(*x), ["length: B"]),
-    (lambda x, y: [a + b for a, b in [x]][0], ["length: B"]),
-    (lambda x, y: x * x.untyped_storage().nbytes(), ["untyped_storage: B", "untyped_storage: S"]),
-    (lambda x, y: x * x.storage().size(), ["untyped_storage: B", "untyped_storage: S"]),
-    (lambda x, y: x * x[:, 1:].stride(0), ["stride: B", "stride: S - 1"][:1] + ["stride: s1"]),
-    (lambda x, y: x * x[1:].storage_offset(), ["storage_offset: s0", "storage_offset: S"]),
-    (lambda x, y: x * pickle.loads(pickle.dumps(x.shape[1])), ["pickle: S"]),
-    (lambda x, y: x * (1 + (x.shape[1] is 7)), ["is: B", "is: S"]),  # noqa: F632
-    (lambda x, y: F.interpolate(x[None], scale_factor=8 / x.shape[1]), ["argument: 8 / S"]),
-    (lambda x, y: torch.ops.aten.view.default(x, [x.shape[1], -1]), ["argument: S"]),
-    (lambda x, y: scripted(x, x.shape[1]), ["argument: S"]),
-    (lambda x, y: x * torch.tensor(x.shape[1] / 2).item(), ["item: S"]),
-    (lambda x, y: x * float(torch.arange(x.shape[1]).double().mean()), ["float: S"]),
-    (lambda x, y: x * x.shape[1].to_bytes(2, "big")[1], ["to_bytes: S"]),
-    (lambda x, y: x * complex(x.shape[1]).real, ["complex: S"]),
-]
+# ---- escapes -------------------------------------------------------------------------------------------------------------------
 
 
 @torch.jit.script
@@ -386,29 +365,79 @@ def scripted(x: Tensor, n: int) -> Tensor:
     return x.view(n, -1)
 
 
-@pytest.mark.parametrize(("model", "escapes"), ESCAPES, ids=lambda m: f"line{m.__code__.co_firstlineno}" if callable(m) else "")
-def test_escapes(model: Model, escapes: list[str]) -> None:
-    check(model, [], escapes)
-
-
-# Both: keys of dicts and sets.
-KEYS: list[tuple[Model, list[str], list[str]]] = [
-    (lambda x, y: x * CACHE.get(x.shape[1], 1.0), ["S == 7"], ["hash: S"]),
-    (lambda x, y: x * CACHE.get(x.shape[0], 1.0), [], ["hash: B"]),
-    (lambda x, y: x * CACHE.get(tuple(x.shape), 1.0), ["B == 2", "S == 7"], ["hash: B", "hash: S"]),
-    (lambda x, y: x * (2.0 if x.shape[1] in {7, 9} else 1.0), ["S == 7"], ["hash: S"]),
-    (lambda x, y: x * (2.0 if x.shape[1] in {8, 9} else 1.0), [], ["hash: S"]),
-    (lambda x, y: x * len({x.shape[0], x.shape[1]}), [], ["hash: B", "hash: S"]),
-    (lambda x, y: x * cached(x.shape[1]), [], ["hash: S"]),
+ESCAPES: list[tuple[Row, list[str]]] = [
+    (lambda x, y, b, s: x * len(range(s // 2)), ["index: S // 2"]),
+    (lambda x, y, b, s: x * sum(1 for _ in range(1, s)), ["index: S"]),
+    (lambda x, y, b, s: x * len([0] * s), ["index: S"]),
+    (lambda x, y, b, s: x * [1, 2, 3, 4][b], ["index: B"]),
+    (lambda x, y, b, s: x * len([1, 2, 3][:b]), ["index: B"]),
+    (lambda x, y, b, s: x * operator.index(s), ["index: S"]),
+    (lambda x, y, b, s: x * len(bytes(s)), ["index: S"]),
+    (lambda x, y, b, s: x * len(list(itertools.repeat(0, s))), ["index: S"]),
+    (lambda x, y, b, s: x * len(list(itertools.islice(range(99), s))), ["index: S"]),
+    (lambda x, y, b, s: x * len(f"{s}"), ["text: str(S)"]),
+    (lambda x, y, b, s: x * len(str(s // 2)), ["text: str(S // 2)"]),
+    (lambda x, y, b, s: x * len(f"{x.shape}"), ["text: str(B)", "text: str(S)"]),
+    (lambda x, y, b, s: x * len(f"{s:03d}") + len("%d" % b), ["text: str(S)", "int: B"]),  # noqa: UP031
+    (lambda x, y, b, s: x * len(repr(s / 2)), ["text: str(S / 2)"]),
+    (lambda x, y, b, s: x * len({"n": f"{s}"}["n"]), ["text: str(S)"]),
+    (lambda x, y, b, s: x * (hash(s) % 3), ["hash: S"]),
+    (lambda x, y, b, s: x * math.tan(s / 3) + math.factorial(b), ["float: S / 3", "index: B"]),
+    (lambda x, y, b, s: x * round(s / 3, 1), ["round: S / 3"]),
+    (lambda x, y, b, s: x * pow(s, 2, 5), ["number: S"]),
+    (lambda x, y, b, s: x * s.to_bytes(2, "big")[1], ["to_bytes: S"]),
+    (lambda x, y, b, s: x * complex(s).real, ["complex: S"]),
+    (lambda x, y, b, s: x * pickle.loads(pickle.dumps(s)), ["pickle: S"]),
+    (lambda x, y, b, s: x * (1 + (x.shape[1] is 7)), ["size: B", "size: S"]),  # noqa: F632
+    (lambda x, y, b, s: x + torch.from_numpy(np.ones(tuple(x.shape), np.float32)), ["index: B", "index: S"]),
+    (lambda x, y, b, s: x * np.array(x.shape)[1], ["numpy: B", "numpy: S"]),
+    (lambda x, y, b, s: x * torch.from_numpy(np.arange(7.0) * s), ["numpy: S"]),
+    (lambda x, y, b, s: x * torch.from_numpy(np.linspace(0, 1, s)), ["index: S"]),
+    (lambda x, y, b, s: x * len(x.unbind(1)), ["length: S"]),
+    (lambda x, y, b, s: x * len(x.split(4, 1)), ["length: max(ceil(S / 4), 1)"]),
+    (lambda x, y, b, s: x * len(torch.split(x, b, 1)), ["length: max(ceil(S / B), 1)"]),
+    (lambda x, y, b, s: x * len(x.chunk(3, 1)), ["length: ceil(S / max(ceil(S / 3), 1))"]),
+    (lambda x, y, b, s: x * len(torch.tensor_split(x, s, 1)), ["length: S"]),
+    (lambda x, y, b, s: sum(row.sum() for row in x), ["length: B"]),
+    (lambda x, y, b, s: torch.stack([*x]) + torch.stack(list(x)), ["length: B"]),
+    (lambda x, y, b, s: (lambda first, second: first + second)(*x), ["length: B"]),
+    (lambda x, y, b, s: next(first + second for first, second in [x]), ["length: B"]),
+    (lambda x, y, b, s: x * x.untyped_storage().nbytes(), ["untyped_storage: B", "untyped_storage: S"]),
+    (lambda x, y, b, s: x * x.storage().size(), ["untyped_storage: B", "untyped_storage: S"]),
+    (lambda x, y, b, s: x * x[:, 1:].stride(0), ["stride: B", "stride: s1"]),
+    (lambda x, y, b, s: x * x[1:].storage_offset(), ["storage_offset: s0", "storage_offset: S"]),
+    (lambda x, y, b, s: F.interpolate(x[None], scale_factor=8 / s), ["argument: 8 / S"]),
+    (lambda x, y, b, s: torch.ops.aten.view.default(x, [s, -1]), ["argument: S"]),
+    (lambda x, y, b, s: scripted(x, s), ["argument: S"]),
+    (lambda x, y, b, s: x * torch.tensor(s / 2).item(), ["item: S"]),
+    (lambda x, y, b, s: x * float(torch.arange(s).double().mean()), ["float: S"]),
+    (lambda x, y, b, s: x * torch.arange(s).tolist()[-1] if b else x, ["tolist: S"]),
 ]
 
 
-@pytest.mark.parametrize(
-    ("model", "conditions", "escapes"), KEYS, ids=lambda m: f"line{m.__code__.co_firstlineno}" if callable(m) else ""
-)
-def test_keys(model: Model, conditions: list[str], escapes: list[str]) -> None:
-    cached.cache_clear()
-    check(model, conditions, escapes)
+@pytest.mark.parametrize(("row", "escapes"), ESCAPES[:-1], ids=by_line)
+def test_escapes(row: Row, escapes: list[str]) -> None:
+    check(row, [], escapes)
+
+
+CACHE: dict[Any, Any] = {7: 2.0, 9: 3.0, (2, 7): 4.0}
+cached = functools.lru_cache(lambda n: n * 2)
+
+# Keys of dicts, sets and caches: a hash is an escape, and a key that is found is a condition.
+KEYS: list[tuple[Row, list[str], list[str]]] = [
+    (lambda x, y, b, s: x * CACHE.get(s, 1.0), ["S == 7"], ["hash: S"]),
+    (lambda x, y, b, s: x * CACHE.get(b, 1.0), [], ["hash: B"]),
+    (lambda x, y, b, s: x * CACHE.get(tuple(x.shape), 1.0), ["B == 2", "S == 7"], ["hash: B", "hash: S"]),
+    (lambda x, y, b, s: x * (2.0 if s in {7, 9} else 1.0), ["S == 7"], ["hash: S"]),
+    (lambda x, y, b, s: x * (2.0 if s in {8, 9} else 1.0), [], ["hash: S"]),
+    (lambda x, y, b, s: x * len({b, s}), [], ["hash: B", "hash: S"]),
+    (lambda x, y, b, s: x * cached(s), [], ["hash: S"]),
+]
+
+
+@pytest.mark.parametrize(("row", "conditions", "escapes"), KEYS, ids=by_line)
+def test_keys(row: Row, conditions: list[str], escapes: list[str]) -> None:
+    check(row, conditions, escapes)
 
 
 # ---- contents ----------------------------------------------------------------------------------------------------------------
@@ -435,13 +464,12 @@ def copied(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
 
 
 @pytest.mark.parametrize("model", [written, replaced, copied])
-def test_memory_of_traced_tensors(model: Model) -> None:
+def test_memory_of_traced_tensors(model: Callable[..., Any]) -> None:
     """x.data and copies are tensors of the program."""
-    capture = captured(model, *inputs(SAMPLE))
+    capture = captured(model)
     assert capture.followed == _capture.Followed() and not capture.data
     for at in [SAMPLE, *OTHERS]:
-        for got, want in zip(Run(capture, at).outputs, flat(model(*inputs(at))), strict=True):
-            assert torch.equal(got, want)
+        compare(model, capture, *inputs(at))
 
 
 def filled(x: Tensor) -> Tensor:
@@ -449,7 +477,7 @@ def filled(x: Tensor) -> Tensor:
     return x
 
 
-DATA: list[tuple[Model, str]] = [
+DATA: list[tuple[Callable[..., Any], str]] = [
     (lambda x, y: x * x.sum().item(), "item of a tensor"),
     (lambda x, y: x * int(x.sum()), "int of a tensor"),
     (lambda x, y: x * float(x.sum()), "float of a tensor"),
@@ -473,9 +501,9 @@ DATA: list[tuple[Model, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("model", "what"), DATA, ids=lambda m: f"line{m.__code__.co_firstlineno}" if callable(m) else "")
-def test_contents(model: Model, what: str) -> None:
-    capture = captured(model, *inputs(SAMPLE))
+@pytest.mark.parametrize(("model", "what"), DATA, ids=by_line)
+def test_contents(model: Callable[..., Any], what: str) -> None:
+    capture = captured(model)
     line = f" at {__file__}:{model.__code__.co_firstlineno}"
     if what:
         assert capture.data and capture.data[0].startswith(what), capture.data
@@ -490,7 +518,7 @@ def test_threads_are_not_seen() -> None:
         thread.join()
         return x * made[0]
 
-    capture = captured(model, *inputs(SAMPLE))
+    capture = captured(model)
     assert capture.followed is not None and [e.what for e in capture.followed.escapes] == ["thread"] * 4
     assert capture.data[0].startswith("use by another thread")
 
@@ -535,13 +563,253 @@ def raises_elsewhere(x: Tensor, y: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("model", [raises, asserts, distribution, fails_at_once])
-def test_guards(model: Model) -> None:
+def test_guards(model: Callable[..., Any]) -> None:
     """A check whose other outcome raises is no reason to refuse."""
-    capture = captured(model, *inputs(SAMPLE))
+    capture = captured(model)
     assert not capture.data and capture.guards and all(__file__ in text for text in capture.guards)
 
 
 @pytest.mark.parametrize("model", [branches, fails_later])
-def test_not_guards(model: Model) -> None:
-    capture = captured(model, *inputs(SAMPLE))
+def test_not_guards(model: Callable[..., Any]) -> None:
+    capture = captured(model)
     assert len(capture.data) == 1 and not capture.guards
+
+
+# ---- modules -------------------------------------------------------------------------------------------------------------------
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Any]:
+        n = x.shape[1] // 2
+        return (self.linear(x) if n > 2 else x)[:, :n], n
+
+
+class Nested(nn.Module):
+    """Numbers of one module are used in others, before and after in-place operators that change sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Block(), Block()
+        self.narrow = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y, n = self.first(x)
+        z, m = self.second(x + 1)
+        before = z.shape
+        z = z.clone().unsqueeze_(0)
+        return y[:, : n - 1], z.view(before[0], -1), torch.zeros(n * m, z.shape[0] + before[1]), self.narrow(y).flatten(1)
+
+
+def test_numbers_cross_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Nested()
+    monkeypatch.setattr(_capture, "live_weights", lambda _: ({}, []))  # the program has its weights
+    capture = captured(model, torch.randn(2, 8, 4))
+    assert path(capture) == [("s0 // 2 > 2", True), ("s1 // 2 > 2", True)]
+    for size in ((2, 8, 4), (1, 6, 4), (5, 13, 4)):
+        compare(model, capture, torch.randn(size))
+
+
+# ---- levels --------------------------------------------------------------------------------------------------------------------
+
+
+def exact_type(x: Tensor, y: Tensor) -> Tensor:
+    n = int(x.shape[1])
+    if type(n) is not int:
+        raise TypeError("not an int")
+    return x * n
+
+
+def no_symbols(x: Tensor, y: Tensor) -> Tensor:
+    if "Integer" in type(x.shape[1]).__name__:
+        raise TypeError("not an int")
+    return x * x.shape[1]
+
+
+def only_integers(x: Tensor, y: Tensor) -> Tensor:
+    if type(x.shape[1]) is not int:
+        raise TypeError("not an int")
+    return x * x.shape[1]
+
+
+def fails(x: Tensor, y: Tensor) -> Tensor:
+    raise ValueError("always")
+
+
+def test_a_model_that_needs_ints_is_captured_with_less() -> None:
+    capture = captured(exact_type)
+    assert capture.followed is not None and [e.what for e in capture.followed.escapes] == ["int"]
+    assert capture.notes == ["int() of a size is not followed: TypeError: not an int"]
+    capture = captured(no_symbols)
+    assert capture.followed is None and capture.notes[0].startswith("sizes are not followed")
+    capture = captured(only_integers)
+    assert capture.followed is not None and [e.what for e in capture.followed.escapes] == ["size"] * 4
+    with pytest.raises(lithify.ExportError, match=r"the model cannot be run on the sample.*always"):
+        captured(fails)
+
+
+def unhashable(x: Tensor, y: Tensor) -> Tensor:
+    try:
+        return x * {7: 2}[x.shape[1]]
+    except TypeError:  # as libraries do that know symbolic sizes
+        return x * (x.shape[1] - 5)
+
+
+def test_hashes_are_refused_first() -> None:
+    capture = captured(unhashable)
+    assert capture.followed == _capture.Followed()
+
+
+# ---- what is replaced ----------------------------------------------------------------------------------------------------------
+
+PATCHED = [
+    (math, "sqrt"),
+    (builtins, "len"),
+    (builtins, "min"),
+    (torch.Tensor, "__deepcopy__"),
+    (torch.overrides, "has_torch_function"),
+]
+PATCHED += [(torch.nn.functional, "has_torch_function_unary"), (np, "prod"), (threading.Thread, "start")]
+
+
+def state_of_python() -> list[Any]:
+    return [vars(owner).get(name) for owner, name in PATCHED] + ["__copy__" in vars(torch.Tensor)]
+
+
+@pytest.mark.parametrize("model", [branches, fails])
+def test_everything_is_put_back(model: Callable[..., Any]) -> None:
+    before = state_of_python()
+    with contextlib.suppress(lithify.ExportError):
+        captured(model)
+    assert state_of_python() == before
+    assert type(int(3.5)) is int and type(int(torch.tensor(3))) is int and type(float(torch.tensor(3))) is float
+    assert isinstance(torch.Tensor(2, 3), Tensor) and type(torch.Size([1, 2])) is torch.Size
+
+
+def test_other_threads_are_not_affected() -> None:
+    seen: list[Any] = []
+    started, done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        started.wait()
+        z = torch.ones(3, 4)
+        seen.extend([z.shape, len(z), int(z.shape[1]), min(z.shape), math.sqrt(z.shape[1]), copy.deepcopy(z).sum().item()])
+        done.set()
+
+    def model(x: Tensor) -> Tensor:
+        started.set()
+        done.wait()
+        return x * len(x)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    captured(model, torch.randn(2, 3))
+    thread.join()
+    assert seen == [torch.Size([3, 4]), 3, 4, 3, 2.0, 12.0] and [type(v) for v in seen[1:4]] == [int] * 3
+
+
+@pytest.mark.skipif(not _patched.can_replace_constructors(), reason="int() is not replaced in this Python")
+def test_int_and_float_in_hot_loops() -> None:
+    """The interpreter specializes calls that run often; they are specialized before, during and after a capture."""
+
+    def convert(value: Any, times: int = 2000) -> Any:
+        for _ in range(times):
+            n, f = int(value), float(value)
+        return n, f
+
+    plain = convert(3.7)
+    assert plain == (3, 3.7) and convert("5") == (5, 5.0)
+
+    def model(x: Tensor) -> Tensor:
+        n, f = convert(x.shape[1])
+        assert convert(3.7) == plain and type(convert(2.5)[0]) is int and convert("7") == (7, 7.0)
+        assert int("11", 2) == 3 and int(x=3.5) if False else 0 == 0
+        return torch.zeros(n) * f
+
+    capture = captured(model, torch.randn(2, 7))
+    assert capture.followed == _capture.Followed()
+    compare(model, capture, torch.randn(2, 9))
+    assert convert(3.7) == plain and type(convert(True)[0]) is int
+
+    class Mine(int):
+        pass
+
+    assert type(Mine(3)) is Mine and isinstance(3, int) and not isinstance(3.0, int)
+
+
+def test_without_the_extension_int_is_an_escape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_patched, "_builtins", None)
+    check(lambda x, y, b, s: x * int(s), [], ["int: S"])
+
+
+class Keeps(nn.Module):
+    kept: Any = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.kept = {"size": x.shape[1], "all": [x.shape[0], x.shape[1] / 2]}
+        return x * cached(x.shape[1])
+
+
+def test_numbers_that_a_model_keeps_are_plain() -> None:
+    model = Keeps()
+    kept = Keeps.forward.__get__(model)
+    captured(kept, torch.randn(2, 7))
+    assert model.kept == {"size": 7, "all": [2, 3.5]}
+    assert [type(v) for v in (model.kept["size"], *model.kept["all"])] == [int, int, float]
+    assert torch.zeros(cached(7), model.kept["size"]).shape == (14, 7)
+
+
+def test_captures_by_several_threads() -> None:
+    found: list[Any] = []
+
+    def run(size: int) -> None:
+        capture = captured(lambda x: x * 2 if x.shape[1] > 5 else x, torch.randn(2, size))
+        found.append((size, path(capture)))
+
+    threads = [threading.Thread(target=run, args=(size,)) for size in range(3, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [(size, [("s0 > 5", size > 5)]) for size in range(3, 9)]
+
+
+# ---- coverage ------------------------------------------------------------------------------------------------------------------
+
+# Of operators that return numbers: those that no model calls, and those of TorchScript.
+INTERNAL = """
+    Bool Complex ComplexImplicit Float FloatImplicit Int IntImplicit ScalarImplicit __contains__ count eq index len ne _dimI _dimV
+    _batch_norm_impl_index _choose_qparams_per_tensor _cslt_sparse_mm_search _cudnn_attention_forward _debug_has_internal_overlap
+    _efficient_attention_forward _nested_get_ragged_idx _scaled_dot_product_cudnn_attention _scaled_dot_product_flash_attention
+    _scaled_dot_product_fused_attention_overrideable fbgemm_linear_quantize_weight result_type sym_storage_offset _tensor_to_list
+    _has_same_storage_numel _nested_tensor_from_mask_left_aligned _use_miopen_ctc_loss is_strides_like_format sym_is_contiguous
+    retains_grad is_leaf _version is_non_overlapping_and_dense
+"""
+# Of operators that return lists of tensors: those whose length does not depend on sizes.
+FIXED = """
+    _amp_foreach_non_finite_check_and_unscale _cudnn_rnn_backward _histogramdd_bin_edges _to_cpu atleast_1d atleast_2d atleast_3d
+    broadcast_tensors dequantize gradient histogramdd keys lstm_mps_backward meshgrid miopen_rnn_backward nonzero_numpy where sorted
+    quantize_per_tensor split_with_sizes split_with_sizes_copy unflatten_dense_tensors unsafe_split_with_sizes
+"""
+ANSWERED = {getattr(f, "__name__", "") for f in [*_answers.answers(Level()), *_answers.HARMLESS]}
+
+
+def returning(kinds: tuple[str, ...]) -> set[str]:
+    schemas = [s for s in torch._C._jit_get_all_schemas() if s.name.startswith("aten::")]
+    of_tensors = [s for s in schemas if any("Tensor" in str(a.type) for a in s.arguments)]
+    return {s.name.removeprefix("aten::") for s in of_tensors if any(str(r.type) in kinds for r in s.returns)}
+
+
+def test_every_operator_that_returns_numbers_is_known() -> None:
+    unknown = returning(("int", "float", "bool", "number", "complex", "List[int]")) - ANSWERED - set(INTERNAL.split())
+    assert not unknown
+
+
+def test_every_operator_that_returns_lists_is_known() -> None:
+    unknown = (
+        {n for n in returning(("List[Tensor]",)) if not n.startswith(("_foreach", "_fused"))} - ANSWERED - set(FIXED.split())
+    )
+    assert not unknown
