@@ -18,7 +18,9 @@ class TextModel final : public FrontEnd {
  public:
   std::function<std::string(int64_t batch, int64_t seq)> returned;
   bool follows = true;
-  std::vector<std::string> escaped_sizes = {}, escaped_data = {};
+  std::vector<std::string> escaped_data = {};
+  bool escapes = false;       ///< the number seq, at model.py:3
+  std::optional<int64_t> at_least = {};  ///< asked at model.py:5: whether seq >= this
   int64_t most = 1000;                  ///< it does not run at larger sizes
   std::function<void()> fails = {};     ///< called when it is traced
   std::vector<std::string> asked = {};  ///< "trace batch=3, seq=5"
@@ -43,16 +45,33 @@ class TextModel final : public FrontEnd {
     out.model = ModelSource(Bytes(bytes->data(), bytes->size()));
     out.keep = bytes;
     out.dynamic_axes["x"] = {{0, "batch"}, {1, "seq"}};
-    if (follows) out.escaped_sizes = escaped_sizes;
+    if (follows) out.followed = followed(sizes[1]);
     out.escaped_data = escaped_data;
     return out;
   }
 
  private:
-  /// The size that escapes is a further result.
+  Followed followed(int64_t seq) const {
+    Followed out;
+    if (at_least) out.conditions.push_back({"s0 >= " + std::to_string(*at_least), seq >= *at_least, "model.py:5"});
+    if (escapes) out.escapes.push_back({"s0", static_cast<double>(seq), "int", "model.py:3"});
+    out.sizes = at_least || escapes ? 1 : 0;
+    return out;
+  }
+
+  /// What is followed are further results.
   std::string program(int64_t batch, int64_t seq) const {
-    if (!follows || escaped_sizes.empty()) return traced(batch, seq, returned(batch, seq));
-    return traced(batch, seq, "(" + returned(batch, seq) + ", torch.size(x, 1))", "", "Tuple[Tensor, int]");
+    std::string more, types;
+    if (follows && at_least) {
+      more += ", torch.ge(torch.size(x, 1), " + std::to_string(*at_least) + ")";
+      types += ", bool";
+    }
+    if (follows && (at_least || escapes)) {
+      more += ", torch.size(x, 1)";
+      types += ", int";
+    }
+    if (more.empty()) return traced(batch, seq, returned(batch, seq));
+    return traced(batch, seq, "(" + returned(batch, seq) + more + ")", "", "Tuple[Tensor" + types + "]");
   }
 };
 
@@ -80,7 +99,7 @@ TEST_CASE("one trace is enough where no size escapes") {
 TEST_CASE("where a size escapes, a second trace shows what it is") {
   TextModel model;
   model.returned = flat;
-  model.escaped_sizes = {"int of a size at model.py:3"};
+  model.escapes = true;
   const ExportResult r = exported(model);
   CHECK(r.outputs[0].str() == "output_0: float32[batch*seq, 4]");
   CHECK(r.capture_reason == "traces of two runs, at the sample's sizes and at batch=6, seq=9");
@@ -90,7 +109,7 @@ TEST_CASE("where a size escapes, a second trace shows what it is") {
 TEST_CASE("sizes at which the model does not run are followed by others") {
   TextModel model;
   model.returned = flat;
-  model.escaped_sizes = {"int of a size at model.py:3"};
+  model.escapes = true;
   model.most = 7;
   CHECK(exported(model).outputs[0].str() == "output_0: float32[batch*seq, 4]");
   CHECK(model.asked.size() > 2);
