@@ -69,7 +69,7 @@ struct Capture {
   std::vector<std::string> output_names;     ///< as ExportOptions::output_names
   /// As ExportOptions::dynamic_axes, by the names of this capture.
   std::map<std::string, std::map<int64_t, std::string>> dynamic_axes;
-  std::optional<Followed> followed;  ///< if the front end watched what becomes of sizes
+  std::optional<Followed> followed;  ///< if the front end followed sizes through the code
   /// Where contents of inputs escape: the program has one outcome of what follows.
   std::vector<std::string> escaped_data;
   std::vector<CustomOperator> plugins;   ///< for operators that only this program has

@@ -264,8 +264,6 @@ def _table(named: Iterable[tuple[str, torch.Tensor]]) -> tuple[dict[str, Live], 
     return table, list(keep.values())
 
 
-
-
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
     """torch.export prints its state when it fails; the error contains as much."""

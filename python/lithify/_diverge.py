@@ -19,8 +19,8 @@ import onnxruntime
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lithify._places import user_line
 from lithify._check import tolerance
+from lithify._places import user_line
 
 Feed = dict[str, np.ndarray]
 SAMPLES = 97  # of each value

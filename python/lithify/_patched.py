@@ -1,7 +1,7 @@
 """What is replaced in Python and torch while sizes are followed, all of it here, and put back at the end.
 
-Each replacement acts only on the thread that captures, and on numbers and tensors of the capture; otherwise it does what was there
-before. One capture runs at a time.
+Each replacement acts only on the thread that captures, and on numbers and tensors of the capture; otherwise it does what was
+there before. One capture runs at a time.
 """
 
 from __future__ import annotations

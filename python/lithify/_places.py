@@ -14,14 +14,15 @@ import sys
 import types
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 
-_TORCH = os.path.dirname(torch.__file__) + os.sep
-_HERE = os.path.dirname(__file__) + os.sep
-_NUMPY = os.path.join(os.path.dirname(_TORCH[:-1]), "numpy") + os.sep
-_STANDARD = os.path.dirname(os.__file__) + os.sep
+_TORCH = f"{Path(torch.__file__).parent}{os.sep}"
+_HERE = f"{Path(__file__).parent}{os.sep}"
+_NUMPY = f"{Path(torch.__file__).parent.parent / 'numpy'}{os.sep}"
+_STANDARD = f"{Path(os.__file__).parent}{os.sep}"
 _CALLER = _HERE + "_capture.py"  # its frames call the model
 _MESSENGERS = (logging.__file__, warnings.__file__)
 

@@ -89,8 +89,13 @@ class ClaimMaker {
     for (const provenance::Assumed& a : evaluated_.record.assumptions) {
       if (a.assumption.given.empty()) continue;
       const std::string text = a.assumption.str();
+      // Sizes that are known at run time only cannot be asked for.
+      const std::vector<std::string> names = names_in(text);
+      const bool can_be_asked =
+          std::ranges::all_of(names, [&](const std::string& name) { return evaluated_.dimensions.contains(name); });
+      if (!can_be_asked) continue;
       add({text, program_.locate(a.pos).brief()}, sample, a.pos);
-      show(text, names_in(text));
+      show(text, names);
     }
     for (const std::string& text : guards.texts) {
       add({text, ""}, sample, {});

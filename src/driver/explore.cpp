@@ -191,7 +191,7 @@ void Exploration::find_sides(size_t path) {
     if (is_covered(turned) || failed_.contains(turned)) continue;
     std::vector<Wanted> wanted;
     for (const auto& [condition, outcome] : turned) wanted.push_back({&conditions_[condition].formula, outcome});
-    side.sizes = sizes_where(wanted, paths_[path].recordings[0].sizes, sizes_for_side);
+    side.sizes = sizes_where(wanted, paths_[path].recordings[0].sizes, sample_, sizes_for_side);
     if (!side.sizes.empty()) sides_.push_back(std::move(side));
   }
 }

@@ -56,7 +56,8 @@ std::vector<int64_t> numbers_in(const std::string& formula) {
 
 class Solver {
  public:
-  Solver(std::span<const Wanted> wanted, const Sizes& from) : wanted_(wanted), from_(from) {}
+  Solver(std::span<const Wanted> wanted, const Sizes& from, const Sizes& sample)
+      : wanted_(wanted), from_(from), sample_(sample) {}
 
   std::vector<Sizes> run(size_t most) {
     for (const std::vector<std::string>& changed : choices()) {
@@ -95,7 +96,8 @@ class Solver {
 
   void vary(const std::vector<std::string>& changed, size_t at, Sizes sizes) {
     if (at == changed.size()) {
-      if (sizes != from_ && growth(from_, sizes) <= most_growth && is_wanted(sizes)) found_.push_back(std::move(sizes));
+      if (sizes != from_ && growth(sample_, sizes) <= most_growth && is_wanted(sizes))
+        found_.push_back(std::move(sizes));
       return;
     }
     for (int64_t size : candidates(changed[at], widths[at])) {
@@ -152,6 +154,7 @@ class Solver {
 
   std::span<const Wanted> wanted_;
   Sizes from_;
+  const Sizes& sample_;
   std::vector<Sizes> found_;
 };
 
@@ -171,8 +174,8 @@ double distance(const Sizes& from, const Sizes& to) {
   return out;
 }
 
-std::vector<Sizes> sizes_where(std::span<const Wanted> wanted, const Sizes& from, size_t most) {
-  return Solver(wanted, from).run(most);
+std::vector<Sizes> sizes_where(std::span<const Wanted> wanted, const Sizes& from, const Sizes& sample, size_t most) {
+  return Solver(wanted, from, sample).run(most);
 }
 
 }  // namespace lithify::driver

@@ -23,7 +23,7 @@ double distance(const Sizes& from, const Sizes& to);
 
 /// Sizes at which all conditions have the wanted outcomes, the nearest to `from` first, at most `most` of them. They
 /// are found by trying: small sizes, sizes near and aligned like those of `from`, and those around the place where an
-/// outcome changes. Sizes far larger than `from` are not tried: the model is to be run at them.
-std::vector<Sizes> sizes_where(std::span<const Wanted> wanted, const Sizes& from, size_t most);
+/// outcome changes. Sizes far larger than the sample's are not tried: the model is to be run at them.
+std::vector<Sizes> sizes_where(std::span<const Wanted> wanted, const Sizes& from, const Sizes& sample, size_t most);
 
 }  // namespace lithify::driver

@@ -312,6 +312,70 @@ class Inliner {
   int depth_ = 0;
 };
 
+/// Puts the steps that compute numbers of sizes right before the first step that needs them. Where the code around the
+/// program asked for a size says nothing: of an unused one, the trace has no step at all.
+class Sinking {
+ public:
+  explicit Sinking(Straight& code) : code_(code), at_(code.steps.size(), unplaced) {}
+
+  void run() {
+    if (std::ranges::any_of(code_.steps, [](const Step& s) { return changes_sizes(s); })) return;
+    is_number_.resize(code_.steps.size());
+    for (size_t i = 1; i < code_.steps.size(); ++i) is_number_[i] = computes_number(code_.steps[i].operation);
+    for (uint32_t i = 0; i < code_.steps.size(); ++i)
+      if (!is_number_[i]) place(i);
+    for (uint32_t i = 0; i < code_.steps.size(); ++i) place(i);
+    for (Step& step : sunk_) renumber(step.operation);
+    for (Node& result : code_.results) renumber(result);
+    code_.steps = std::move(sunk_);
+  }
+
+ private:
+  static constexpr uint32_t unplaced = static_cast<uint32_t>(-1);
+
+  static bool changes_sizes(const Step& step) {
+    static const std::set<std::string_view> names = {
+        "aten::resize_",   "aten::resize_as_", "aten::set_",     "aten::t_",         "aten::transpose_",
+        "aten::swapaxes_", "aten::swapdims_",  "aten::squeeze_", "aten::unsqueeze_", "aten::as_strided_"};
+    return step.operation.expr && names.contains(step.operation.expr->name);
+  }
+
+  bool computes_number(const Node& operation) const {
+    static const std::set<std::string_view> arithmetic = {"aten::add",      "aten::sub",       "aten::mul", "aten::neg",
+                                                          "aten::floordiv", "aten::remainder", "aten::div", "prim::max",
+                                                          "prim::min",      "prim::abs",       "aten::eq",  "aten::ne",
+                                                          "aten::lt",       "aten::le",        "aten::gt",  "aten::ge"};
+    if (operation.value || operation.expr->kind != Kind::Operator) return false;
+    if (operation.expr->name == "aten::size") return operation.items.size() == 2;
+    return arithmetic.contains(operation.expr->name) && std::ranges::all_of(operation.items, [&](const Node& n) {
+             return n.value ? is_number_[n.value->step] : n.is_literal() && n.expr->kind != Kind::Constant;
+           });
+  }
+
+  /// What a step needs comes before it.
+  void place(uint32_t step) {
+    if (at_[step] != unplaced) return;
+    at_[step] = unplaced - 1;  // no step needs itself
+    place_needed(code_.steps[step].operation);
+    at_[step] = static_cast<uint32_t>(sunk_.size());
+    sunk_.push_back(std::move(code_.steps[step]));
+  }
+  void place_needed(const Node& n) {
+    if (n.value) return place(n.value->step);
+    for (const Node& item : n.items) place_needed(item);
+  }
+
+  void renumber(Node& n) const {
+    if (n.value) n.value->step = at_[n.value->step];
+    for (Node& item : n.items) renumber(item);
+  }
+
+  Straight& code_;
+  std::vector<uint32_t> at_;     // of each step: where it is now
+  std::vector<bool> is_number_;  // of each step
+  std::vector<Step> sunk_;
+};
+
 }  // namespace
 
 bool Node::is_literal() const {
@@ -320,7 +384,9 @@ bool Node::is_literal() const {
 
 Straight straightened(const program::Program& trace) {
   trace.forward();
-  return Inliner(trace).run();
+  Straight out = Inliner(trace).run();
+  Sinking(out).run();
+  return out;
 }
 
 program::Pos pos_of(const Step& step) {

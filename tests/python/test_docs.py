@@ -12,7 +12,7 @@ from tests.cases import ROOT
 
 EXAMPLES = {
     "python.md": ["dynamic_linear", "dynamic_rnn", "model", "pairs", "patched", "reshape", "vision"],
-    "sizes.md": ["digits", "mean", "short"],
+    "sizes.md": ["mean", "pieces", "short"],
 }
 
 

@@ -19,11 +19,11 @@ class TextModel final : public FrontEnd {
   std::function<std::string(int64_t batch, int64_t seq)> returned;
   bool follows = true;
   std::vector<std::string> escaped_data = {};
-  bool escapes = false;       ///< the number seq, at model.py:3
+  bool escapes = false;                  ///< the number seq, at model.py:3
   std::optional<int64_t> at_least = {};  ///< asked at model.py:5: whether seq >= this
-  int64_t most = 1000;                  ///< it does not run at larger sizes
-  std::function<void()> fails = {};     ///< called when it is traced
-  std::vector<std::string> asked = {};  ///< "trace batch=3, seq=5"
+  int64_t most = 1000;                   ///< it does not run at larger sizes
+  std::function<void()> fails = {};      ///< called when it is traced
+  std::vector<std::string> asked = {};   ///< "trace batch=3, seq=5"
 
   Sizes sample_sizes() override { return {{"batch", 5}, {"seq", 7}}; }
   bool follows_sizes() const override { return follows; }

@@ -13,7 +13,7 @@ std::optional<Sizes> nearest(std::vector<std::pair<std::string, bool>> condition
   std::vector<Wanted> wanted;
   for (size_t i = 0; i < formulas.size(); ++i) wanted.push_back({&formulas[i], conditions[i].second});
   const Sizes from = {{"batch", 2}, {"seq", 7}, {"height", 224}, {"width", 224}};
-  const std::vector<Sizes> found = sizes_where(wanted, from, 3);
+  const std::vector<Sizes> found = sizes_where(wanted, from, from, 3);
   if (found.empty()) return std::nullopt;
   for (const Sizes& sizes : found)
     for (const Wanted& w : wanted) CHECK(outcome_at(*w.condition, sizes) == w.outcome);
