@@ -310,7 +310,7 @@ class Mean(nn.Module):
 
 class Flat(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.view(int(x.shape[0]) * 4) if torch.jit.is_tracing() else x.view(-1)
+        return x.view(len(range(len(x))) * 4) if torch.jit.is_tracing() else x.view(-1)
 
 
 def traced(net: nn.Module, path: Path, *sizes: int) -> Path:
