@@ -196,9 +196,17 @@ class Branches {
   Expr condition(const Split& s, Block& at, uint32_t column) {
     if (!s.condition) return guard(s, at, column);
     const Condition& c = conditions_[*s.condition];
+    // A value that has to be chosen by itself cannot be.
+    if (std::ranges::find(choosing_, *s.condition) != choosing_.end()) {
+      const size_t t = *Members(s.of).begin();
+      diverge(traces_[t], t, c.values[t].step, definitions_, "a condition is computed in different ways");
+    }
+    choosing_.push_back(*s.condition);
     Choice choice{s.of, std::vector<Ref>(traces_.size())};
     for (size_t t : Members(s.of)) choice.refs[t] = ref(t, c.values[t]);
-    return value(choice, at, column);
+    Expr chosen = value(choice, at, column);
+    choosing_.pop_back();
+    return chosen;
   }
 
   /// A bool that holds at the outcomes of some traces, by nested ifs.
@@ -671,6 +679,7 @@ class Branches {
   const std::vector<Trace>& traces_;
   Definitions& definitions_;
   std::vector<Condition> conditions_;
+  std::vector<size_t> choosing_;  // conditions whose values are being chosen
   Block root_;
   std::vector<std::vector<Emitted>> emitted_;  // of each column
   std::vector<std::vector<Source>> sources_;

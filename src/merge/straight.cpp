@@ -322,8 +322,12 @@ class Sinking {
     if (std::ranges::any_of(code_.steps, [](const Step& s) { return changes_sizes(s); })) return;
     is_number_.resize(code_.steps.size());
     for (size_t i = 1; i < code_.steps.size(); ++i) is_number_[i] = computes_number(code_.steps[i].operation);
+    // Results stay where they are: conditions are among them, and decide what follows.
+    std::vector<bool> stays(code_.steps.size());
+    for (const Node& result : code_.results)
+      if (result.value) stays[result.value->step] = true;
     for (uint32_t i = 0; i < code_.steps.size(); ++i)
-      if (!is_number_[i]) place(i);
+      if (!is_number_[i] || stays[i]) place(i);
     for (uint32_t i = 0; i < code_.steps.size(); ++i) place(i);
     for (Step& step : sunk_) renumber(step.operation);
     for (Node& result : code_.results) renumber(result);
