@@ -366,13 +366,20 @@ def test_truncated(tmp_path: Path, out: Path) -> None:
     refused(export_linear(file_of(tmp_path, LINEAR[:-1]), out), out.parent)
 
 
+def without_claims(path: Path) -> bytes:
+    """A model without its metadata: that has lines of source, of which damaged debug information leaves none."""
+    model = onnx.load(str(path))
+    del model.metadata_props[:]
+    return model.SerializeToString()
+
+
 @pytest.mark.parametrize("name", SPECS)
 def test_a_flipped_bit_is_refused_or_harmless(name: str, tmp_path: Path, out: Path) -> None:
     data = (DATA / f"{name}.pt").read_bytes()
     command = ["export", tmp_path / "model.pt", "-o", out, *(word for spec in SPECS[name] for word in ("--input", spec))]
     file_of(tmp_path, data)
     assert lithify(*command).returncode == 0
-    good = out.read_bytes()
+    good = without_claims(out)
     out.unlink()
     chosen = random.Random(name)
     for _ in range(12 if SANITIZED else 60):
@@ -382,7 +389,7 @@ def test_a_flipped_bit_is_refused_or_harmless(name: str, tmp_path: Path, out: Pa
         file_of(tmp_path, bytes(damaged))
         done = lithify(*command)
         if done.returncode == 0:
-            assert out.read_bytes() == good, f"bit {bit} changed the result without a word"
+            assert without_claims(out) == good, f"bit {bit} changed the result without a word"
             out.unlink()
         else:
             refused(done, out.parent)

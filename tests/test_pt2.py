@@ -212,8 +212,8 @@ def test_sizes_that_depend_on_others(tmp_path: Path, out: Path) -> None:
     path = write(Tied(), (torch.randn(6), torch.randn(5)), tmp_path / "tied.pt2", ({0: n + 1}, {0: n}))
     exported = export(path, out, "--dynamic", "y:0=n")
     assert shapes(exported) == {"x": ["n + 1"], "y": ["n"], "output": ["n"]}
-    expected = {"lithify.preconditions": "n >= 4, n <= 9", "lithify.dimension.n": "proven where n >= 4 and n <= 9"}
-    assert {p.key: p.value for p in exported.metadata_props} == expected
+    expected = {"lithify.preconditions": "n >= 4, n <= 9", "lithify.dimension.n": "any size where n >= 4 and n <= 9"}
+    assert {p.key: p.value for p in exported.metadata_props if p.key != "lithify.claims"} == expected
     same(Tied(), out, (torch.randn(9), torch.randn(8)))
 
 

@@ -128,6 +128,8 @@ Diagnostic keeps_state(const eval::Change& change) {
 
 }  // namespace
 
+bool may_hard_code(const program::Program& program) { return program.traced && program.producer != "torch.export"; }
+
 // ---- what came of a program ---------------------------------------------------------------------------------------
 
 void Evaluated::report(Diagnostic d) {
@@ -192,8 +194,7 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
   if (!preconditions.empty())
     out->model.metadata.emplace_back("lithify.preconditions", fmt::format("{}", fmt::join(preconditions, ", ")));
 
-  // torch.export follows every size that it leaves open: no number of its programs is a size of the sample.
-  const bool suspicious = program_.producer != "torch.export";
+  const bool suspicious = may_hard_code(program_);
   Journal journal;
   provenance::Recorder recorder(program_, *sym_, journal, variant.formulas, suspicious);
   eval::Result result = eval::run(program_, rules_.registry(), builder, std::move(inputs.arguments),

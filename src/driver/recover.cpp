@@ -129,7 +129,8 @@ Recovered recover(const PreparedModel& model, const Traces& traces, std::optiona
   const std::shared_ptr<Evaluated> first = model.evaluate({.opset = opset});
   const bool single = traces.size() == 1;
   // What is left is a program that could be exported if sizes agreed.
-  if (single && (first->dimensions.empty() || !has_only_errors(first->diagnostics, {Code::HardCodedSize})))
+  const bool scripted = !program.traced && program.producer != "torch.export";
+  if (single && (scripted || first->dimensions.empty() || !has_only_errors(first->diagnostics, {Code::HardCodedSize})))
     return {first, {}};
   const std::map<provenance::Literal, std::vector<int64_t>> differing = differing_numbers(traces);
   if (options.recover == Mode::Never) refuse_differing(program, differing);
@@ -147,8 +148,7 @@ Recovered recover(const PreparedModel& model, const Traces& traces, std::optiona
                    return attempt(model, {f, true, opset}, first->sym);
                  }});
 
-  // torch.export follows every size that it leaves open.
-  const bool traced = !single || program.producer != "torch.export";
+  const bool traced = !single || may_hard_code(program);
   auto report = [&](const Solution& s) {
     Evaluated& outcome = evaluated(s);
     Findings findings;

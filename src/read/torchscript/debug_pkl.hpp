@@ -16,7 +16,7 @@ std::function<Place(uint32_t offset)> source_locator(const archive::Archive& arc
 
 /// Where the code of a record comes from.
 enum class CodeOrigin {
-  Unknown,  ///< there is no debug information
+  Unknown,  ///< there is no debug information, or it is damaged
   Script,   ///< source code of functions that were compiled
   Trace     ///< among it, calls of a run: the debug information has call stacks
 };

@@ -93,20 +93,21 @@ bool has_control_flow(const std::vector<program::Stmt>& body) {
   });
 }
 
-/// Whether a part of the program was traced. A file without debug information is taken for traced, unless forward has
-/// control flow: tracing leaves none.
+/// Whether a part of the program was traced. What has no debug information is taken for traced, unless nothing has any
+/// and forward has control flow: tracing leaves none.
 bool is_traced(const Archive& archive, const Program& program) {
   if (archive.has("traced_inputs.pkl")) return true;
-  bool known = false;
-  for (const Archive::Entry& entry : archive.entries_under("code/")) {
-    if (!entry.name.ends_with(".py")) continue;
-    const CodeOrigin origin = code_origin(archive, entry.name);
+  size_t known = 0, unknown = 0;
+  for (const program::SourceFile& file : program.files) {
+    if (file.text.find("def ") == std::string::npos) continue;
+    const CodeOrigin origin = code_origin(archive, file.name);
     if (origin == CodeOrigin::Trace) return true;
-    known = known || origin == CodeOrigin::Script;
+    ++(origin == CodeOrigin::Script ? known : unknown);
   }
+  if (known > 0) return unknown > 0;
   const program::Class* model = program.find_class(program.root->class_name);
   const program::Function* forward = model ? model->method("forward") : nullptr;
-  return !known && !(forward && has_control_flow(forward->body));
+  return !forward || !has_control_flow(forward->body);
 }
 
 }  // namespace
