@@ -1,7 +1,7 @@
 """What is replaced in Python and torch while sizes are followed, all of it here, and put back at the end.
 
-Each replacement acts only on the thread that captures, and on numbers and tensors of the capture; otherwise it does what was there
-before. One capture runs at a time.
+Each replacement acts only on the thread that captures, and on numbers and tensors of the capture; otherwise it does what was
+there before. One capture runs at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 
 from lithify import _torch
 from lithify._numbers import Integer, Number, Real, Shape, Truth, as_float, as_int, calculate, extremum, is_number
-from lithify._watch import Level
+from lithify._watch import Watch
 
 try:
     from lithify import _builtins
@@ -35,6 +35,8 @@ TESTED_PYTHONS = ((3, 11),)  # whose int() and float() may be replaced
 
 class Capture(Protocol):
     """What hears of tensors that the replaced functions meet."""
+
+    watch: Watch
 
     def length(self, tensor: torch.Tensor) -> Any: ...
     def leaves(self, tensor: torch.Tensor, what: str) -> None: ...
@@ -58,10 +60,14 @@ def _traces() -> Capture | None:
 
 
 @contextlib.contextmanager
-def replaced(capture: Capture, level: Level, modules: Iterable[types.ModuleType]) -> Iterator[None]:
-    """While it is entered, functions take symbolic numbers. `modules` are those of the model, which may have functions of the
-    module math by name."""
+def replaced(capture: Capture, modules: Iterable[types.ModuleType]) -> Iterator[None]:
+    """While it is entered, functions take symbolic numbers, if sizes are followed. `modules` are those of the model, which may
+    have functions of the module math by name."""
     global _current, _thread
+    level = capture.watch.level
+    if not level.sizes:
+        yield
+        return
     with _LOCK, contextlib.ExitStack() as stack:
         before = _current, _thread
         _current, _thread = capture, threading.get_ident()

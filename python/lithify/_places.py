@@ -14,14 +14,18 @@ import sys
 import types
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 
-_TORCH = os.path.dirname(torch.__file__) + os.sep
-_HERE = os.path.dirname(__file__) + os.sep
-_NUMPY = os.path.join(os.path.dirname(_TORCH[:-1]), "numpy") + os.sep
-_STANDARD = os.path.dirname(os.__file__) + os.sep
+
+def _folder(path: Path | str) -> str:
+    return f"{Path(path).parent}{os.sep}"
+
+
+_TORCH, _HERE, _STANDARD = _folder(torch.__file__), _folder(__file__), _folder(os.__file__)
+_NUMPY = f"{_folder(_TORCH)}numpy{os.sep}"  # beside torch; it may not be installed
 _CALLER = _HERE + "_capture.py"  # its frames call the model
 _MESSENGERS = (logging.__file__, warnings.__file__)
 

@@ -791,8 +791,8 @@ INTERNAL = """
 # Of operators that return lists of tensors: those whose length does not depend on sizes.
 FIXED = """
     _amp_foreach_non_finite_check_and_unscale _cudnn_rnn_backward _histogramdd_bin_edges _to_cpu atleast_1d atleast_2d atleast_3d
-    broadcast_tensors dequantize gradient histogramdd keys lstm_mps_backward meshgrid miopen_rnn_backward nonzero_numpy where sorted
-    quantize_per_tensor split_with_sizes split_with_sizes_copy unflatten_dense_tensors unsafe_split_with_sizes
+    broadcast_tensors dequantize gradient histogramdd keys lstm_mps_backward meshgrid miopen_rnn_backward nonzero_numpy where
+    sorted quantize_per_tensor split_with_sizes split_with_sizes_copy unflatten_dense_tensors unsafe_split_with_sizes
 """
 ANSWERED = {getattr(f, "__name__", "") for f in [*_answers.answers(Level()), *_answers.HARMLESS]}
 
