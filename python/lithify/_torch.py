@@ -53,6 +53,9 @@ disabled_function = _part("_C._disabled_torch_function_impl")  # the __torch_fun
 function_owners = (_part("_C._VariableFunctions"), _part("_C._nn"))  # of functions that are written in C++
 operator_types = tuple(t for t in map(_part, ("_ops.OpOverload", "_ops.OpOverloadPacket")) if isinstance(t, type))  # of torch.ops
 texts, text_of = _part("_tensor_str"), _part("_tensor_str._str")  # the module that prints tensors, and its function
+compilers = [
+    m for m in map(_part, ("jit", "jit._script", "jit._trace")) if hasattr(m, "script")
+]  # modules that have torch.jit.script
 container_types = _part("utils._pytree.SUPPORTED_NODES")
 has_setup_context = _part("autograd.function._is_setup_context_defined")  # whether a Function has one
 _compilation_unit, _script_module = _part("_C.CompilationUnit"), _part("_C.ScriptModule")

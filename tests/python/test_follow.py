@@ -539,7 +539,7 @@ def asserts(x: Tensor, y: Tensor) -> Tensor:
 
 
 def distribution(x: Tensor, y: Tensor) -> Tensor:
-    return torch.distributions.Normal(x, x.abs() + 1).log_prob(x)
+    return torch.distributions.Normal(x, x.abs() + 1, validate_args=True).log_prob(x)
 
 
 def fails_at_once(x: Tensor, y: Tensor) -> Tensor:
@@ -611,6 +611,17 @@ def test_numbers_cross_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     assert path(capture) == [("s0 // 2 > 2", True), ("s1 // 2 > 2", True)]
     for size in ((2, 8, 4), (1, 6, 4), (5, 13, 4)):
         compare(model, capture, torch.randn(size))
+
+
+@torch.jit.script_if_tracing
+def compiled_when_traced(x: Tensor, n: int) -> Tensor:
+    return x[: min(len(x.shape) + n, 3)] * math.sqrt(max(x.size(1), 2))
+
+
+def test_parts_that_are_compiled_when_the_model_runs() -> None:
+    capture = captured(lambda x, y: compiled_when_traced(x, 1) * len(x))
+    assert path(capture) == []
+    compare(lambda x, y: compiled_when_traced(x, 1) * len(x), capture, *inputs(OTHERS[0]))
 
 
 # ---- levels --------------------------------------------------------------------------------------------------------------------
