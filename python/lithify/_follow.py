@@ -73,14 +73,14 @@ class Follower(TorchFunctionMode):
             self.escape_sizes(_tensors(args), func.__name__)
         result = self._substituted(func, args, kwargs, found) if found else func(*args, **kwargs)
         if type(result) is not torch.Tensor and self.watch.level.sizes and _reveals(result) and func not in HARMLESS:
-            for tensor in _tensors(args):
+            for tensor in _tensors([*args, *kwargs.values()]):
                 self.leaves(tensor, getattr(func, "__name__", "function"))
         return result
 
     def _substituted(self, func: Any, args: Any, kwargs: Any, found: list[Any]) -> Any:
         """Calls the function with tensors of the program in place of the numbers that are followed. A tensor that no statement
         of the program uses then was used as a number."""
-        operands = [a for a in args if isinstance(a, torch.Tensor)]
+        operands = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
         tensors = {id(n): _like_number(n.tensor(), n, operands) for n in found}
         uses = {key: _torch.uses_of(tensor) for key, tensor in tensors.items()}
         try:
