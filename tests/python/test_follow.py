@@ -357,6 +357,23 @@ def test_conditions(row: Row, conditions: list[str]) -> None:
     check(row, conditions)
 
 
+def test_large_formulas_have_names_for_their_parts() -> None:
+    def model(x: Tensor, y: Tensor) -> Tensor:
+        n = 1
+        for i in range(500):
+            n = (n * x.shape[1] + i) % 1009
+        return x * n if n > 3 else x
+
+    capture = captured(model)
+    (condition,) = path(capture)
+    assert len(condition[0]) < 2000 and condition[1]
+    compare(model, capture, *inputs(OTHERS[0]))
+
+
+def test_complex_results_escape() -> None:
+    check(lambda x, y, b, s: x * ((1 - s) ** 0.5).imag, [], ["number: (1 - S) ** 0.5"])
+
+
 # ---- escapes -------------------------------------------------------------------------------------------------------------------
 
 
