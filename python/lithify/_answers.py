@@ -341,8 +341,8 @@ _HARMLESS = """dim ndimension element_size get_device data_ptr const_data_ptr ou
     is_complex is_conj is_contiguous is_distributed is_floating_point is_inference is_neg is_pinned is_set_to is_shared is_signed
     is_coalesced _is_view _is_zerotensor _fused_sdp_choice cudnn_is_acceptable _use_cudnn_ctc_loss
     q_scale q_zero_point q_per_channel_axis qscheme has_names _has_compatible_shallow_copy_type _nnz"""
-_HARMLESS_ATTRIBUTES = """ndim itemsize _version _cdata output_nr name names is_cpu is_cuda is_ipu is_leaf is_maia is_meta
-    is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse is_sparse_csr is_vulkan is_xla is_xpu requires_grad retains_grad
-    volatile _python_dispatch _has_symbolic_sizes_strides"""
+_HARMLESS_ATTRIBUTES = """ndim itemsize _version _cdata output_nr name names requires_grad retains_grad volatile is_leaf
+    is_cpu is_cuda is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse is_sparse_csr is_vulkan is_xla
+    is_xpu _python_dispatch _has_symbolic_sizes_strides"""
 HARMLESS: set[Any] = {function for name in _HARMLESS.split() for function in _named(name)}
 HARMLESS |= {getattr(torch.Tensor, n).__get__ for n in _HARMLESS_ATTRIBUTES.split() if hasattr(torch.Tensor, n)}

@@ -7,25 +7,24 @@ from the memory of the live ones.
 from __future__ import annotations
 
 import contextlib
-import dis
 import inspect
 import io
-import itertools
 import logging
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
 
-from lithify import _patched, _torch
+from lithify import _guards, _patched, _torch
 from lithify._errors import CannotCapture, CannotRun
-from lithify._follow import Follower, Question, Stopped, UsedByPython
+from lithify._follow import Follower
+from lithify._follow import UsedByPython as UsedByPython
 from lithify._functions import Functions
 from lithify._restore import undisturbed
 from lithify._signature import Arguments
@@ -62,104 +61,60 @@ LEVELS = (
 
 def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions) -> Capture:
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any."""
-    recording = _Recording(root, call, arguments, functions)
-    failed: list[str] = []
-    refused_hash = False
+
+    def run(follower: Follower) -> Capture:
+        with undisturbed(root, None):
+            return _recorded(root, call, arguments, functions, follower)
+
+    follower, failed = Follower(LEVELS[0], arguments.numbers), ""
     for level in LEVELS:
-        if level == LEVELS[1] and not refused_hash:
+        if level == LEVELS[1] and not follower.watch.refused_hash:
             continue  # there is nothing that it would change
         follower = Follower(level, arguments.numbers)
         try:
-            captured = recording.run(follower)
-        except CannotCapture:
-            raise
+            captured = run(follower)
         except Exception as error:
-            if level == LEVELS[-1]:
-                raise
-            failed.append(first_line(error))
-            refused_hash = refused_hash or follower.watch.refused_hash
-            continue
-        captured.notes += _notes(level, failed)
-        _sort_guards(captured, follower, recording)
-        return captured
-    raise AssertionError("the last level returns or raises")
+            if level != LEVELS[-1]:
+                failed = failed or first_line(error)
+                continue
+            raise
+        break
+    captured.notes += _notes(level, failed)
+    captured.guards = _guards.found(follower, run)
+    captured.data = [text for text in captured.data if text not in captured.guards]
+    return captured
 
 
-def _notes(level: Level, failed: Sequence[str]) -> list[str]:
+def _notes(level: Level, failed: str) -> list[str]:
     if not level.sizes or not level.symbolic:
-        return [f"sizes are not followed through the Python code of the model: {failed[0]}"]
-    return [f"int() of a size is not followed: {failed[0]}"] if not level.constructors else []
+        return [f"sizes are not followed through the Python code of the model: {failed}"]
+    return [] if level.constructors else [f"int() of a size is not followed: {failed}"]
 
 
-class _Recording:
-    """Records runs of a model on the sample."""
-
-    def __init__(self, root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions) -> None:
-        self.root, self.call, self.arguments, self.functions = root, call, arguments, functions
-
-    def run(self, follower: Follower) -> Capture:
-        adapter, outputs = _adapter(self.root, self.call, self.arguments, follower.results)
-        level = follower.watch.level
-        replaced = _patched.replaced(follower, level, self._modules()) if level.sizes else contextlib.nullcontext()
-        with undisturbed(self.root, None), warnings.catch_warnings(), torch.no_grad(), replaced, self.functions.recorded():
-            warnings.simplefilter("ignore")
-            sample = tuple(t.clone() for t in self.arguments.tensors)  # the model may change them
-            try:
-                with follower:
-                    recorded = _torch.trace(adapter, sample, _Recorded)
-            finally:
-                follower.close()
-        if not outputs:
-            raise CannotCapture("the model returns no tensor")
-        weights, keep = live_weights(self.root) if self.root is not None else ({}, [])
-        file = _saved(recorded._c, recorded.tensors, weights)
-        followed = follower.watch.followed() if level.sizes else None
-        return Capture("trace", file, weights, outputs, follower.data, followed, keep=keep)
-
-    def _modules(self) -> list[ModuleType]:
-        """Those that have the code of the model."""
-        of = [type(m) for m in self.root.modules()] if self.root is not None else []
-        names = {kind.__module__ for kind in of} | {getattr(self.call, "__module__", None) or ""}
-        return [sys.modules[name] for name in names if name in sys.modules and not name.startswith("torch.")]
+def _recorded(
+    root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions, follower: Follower
+) -> Capture:
+    adapter, outputs = _adapter(root, call, arguments, follower.results)
+    with warnings.catch_warnings(), torch.no_grad(), functions.recorded(), _patched.replaced(follower, _modules(root, call)):
+        warnings.simplefilter("ignore")
+        sample = [t.clone() for t in arguments.tensors]  # the model may change them
+        try:
+            with follower:
+                recorded = _torch.trace(adapter, sample)
+        finally:
+            follower.close()
+    if not outputs:
+        raise CannotCapture("the model returns no tensor")
+    weights, keep = live_weights(root) if root is not None else ({}, [])
+    file = _torch.saved(recorded, weights)
+    return Capture("trace", file, weights, outputs, follower.data, follower.followed(), keep=keep)
 
 
-# ---- checks of contents that only raise ----------------------------------------------------------------------------------------
-
-MOST_REPLAYS = 8
-
-
-def _sort_guards(captured: Capture, follower: Follower, recording: _Recording) -> None:
-    """A question about contents whose other answer raises an error is no reason to refuse a trace: where the model has results,
-    the answer is the recorded one. Each such question is in `guards`, and not in `data`."""
-    first = {q.text: q for q in reversed(follower.questions)}
-    if not first or len(first) > MOST_REPLAYS:
-        return
-    guards = [text for text, question in first.items() if text in captured.data and _only_raises(question, follower, recording)]
-    captured.data = [text for text in captured.data if text not in guards]
-    captured.guards += guards
-
-
-def _only_raises(question: Question, follower: Follower, recording: _Recording) -> bool:
-    """Runs the model again with the other answer. It has to raise in the function that asked, or before anything else is
-    computed."""
-    replay = Follower(follower.watch.level, recording.arguments.numbers, inverted=question.index)
-    try:
-        recording.run(replay)
-    except Exception as error:
-        return replay.since_inverted is not None and (replay.since_inverted == 0 or _raises_in(error, question.code))
-    except (Stopped, UsedByPython):
-        pass
-    return False
-
-
-def _raises_in(error: Exception, code: CodeType | None) -> bool:
-    """Whether a raise or assert statement of the function is where the error comes from."""
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        at = at.tb_next
-    if at is None or at.tb_frame.f_code is not code:
-        return False
-    return dis.opname[at.tb_frame.f_code.co_code[at.tb_lasti]] == "RAISE_VARARGS"
+def _modules(root: nn.Module | None, call: Callable[..., Any]) -> list[ModuleType]:
+    """Those that have the code of the model."""
+    names = {type(m).__module__ for m in root.modules()} if root is not None else set()
+    names.add(getattr(call, "__module__", None) or "")
+    return [sys.modules[name] for name in names if name in sys.modules and not name.startswith("torch.")]
 
 
 def export(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, axes: Sequence[dict[int, str]]) -> Capture:
@@ -216,16 +171,11 @@ def _is_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def exported(program: torch.export.ExportedProgram) -> Capture:
     """The file of an ExportedProgram. Its weights are out of it only while it is saved."""
-    state = program._state_dict
-    weights, kept = _table((n, t) for n, t in state.items() if _is_plain(t))
+    weights, kept = _table((n, t) for n, t in program.state_dict.items() if _is_plain(t))
     buffer = io.BytesIO()
-    try:
-        program._state_dict = {n: _empty(t) if n in weights else t for n, t in state.items()}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.export.save(program, buffer)
-    finally:
-        program._state_dict = state
+    with warnings.catch_warnings(), _torch.without_weights(program, weights):
+        warnings.simplefilter("ignore")
+        torch.export.save(program, buffer)
     return Capture("export", buffer.getvalue(), weights, keep=kept)
 
 
@@ -244,7 +194,7 @@ def script(module: torch.jit.ScriptModule | torch.jit.ScriptFunction) -> Capture
     if isinstance(module, torch.jit.ScriptFunction):
         return Capture("script", module.save_to_buffer(), {})
     weights, keep = live_weights(module)
-    return Capture("script", _saved(module._c, list(_tensors_of(module, "")), weights), weights, keep=keep)
+    return Capture("script", _torch.saved(_torch.Saved.of(module), weights), weights, keep=keep)
 
 
 def live_weights(module: nn.Module) -> tuple[dict[str, Live], list[torch.Tensor]]:
@@ -281,12 +231,6 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether it is memory and strides, and no more."""
     plain = tensor.layout == torch.strided and not tensor.is_quantized and not tensor.is_meta
     return plain and type(tensor) in (torch.Tensor, nn.Parameter, nn.Buffer)
-
-
-def _empty(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of the same type and sizes without contents."""
-    made = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
-    return nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else made
 
 
 def _at_least_two(tensor: torch.Tensor, axes: dict[int, str]) -> torch.Tensor:
@@ -340,56 +284,6 @@ def _output_names(paths: list[str]) -> list[str]:
     """One output is "output", those of a tuple are "output_0", ...; what has a name in the model keeps it."""
     named = [f"output_{path}".rstrip("_") if path[:1].isdigit() or not path else path for path in paths]
     return unique([name.replace("past_key_values.", "present.", 1) for name in named])
-
-
-Owned = tuple[str, Any, str, torch.Tensor]  # the whole name; the module of TorchScript that has the tensor, and its name there
-
-
-class _Recorded:
-    """The module of TorchScript that a trace is recorded into: a tree like the live one, with its tensors and no more. What
-    torch.jit.trace makes by itself has all that compiled code could ask of a module, and takes longer than the trace."""
-
-    def __init__(self, module: nn.Module, _compilation_unit: Any) -> None:
-        self.tensors: list[Owned] = []
-        self._names = (f"__torch__.Module{n}" for n in itertools.count())  # of one file: a file for each takes longer to save
-        self._c = self._made(module, "", _compilation_unit)
-
-    def _made(self, module: nn.Module, prefix: str, unit: Any) -> Any:
-        made = torch._C.ScriptModule(next(self._names), unit, False)
-        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
-            if tensor is not None:
-                made._register_attribute(name, torch._C.TensorType.get(), tensor)
-                self.tensors.append((prefix + name, made, name, tensor))
-        for name, value in module.__dict__.items():
-            if isinstance(value, torch.ScriptObject):
-                made._register_attribute(name, value._type(), value)
-        for name, child in module._modules.items():
-            path = f"{prefix}{name}."
-            if isinstance(child, torch.jit.ScriptModule):
-                made._register_attribute(name, child._c._type(), child._c)
-                self.tensors += _tensors_of(child, path)
-            elif child is not None:
-                part = self._made(child, path, unit)
-                made._register_attribute(name, part._type(), part)
-        return made
-
-
-def _tensors_of(module: torch.jit.ScriptModule, prefix: str) -> Iterator[Owned]:
-    for path, part in module.named_modules(remove_duplicate=False):
-        for name, tensor in (*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)):
-            yield prefix + (f"{path}.{name}" if path else name), part._c, name, tensor
-
-
-def _saved(module: Any, tensors: Sequence[Owned], weights: dict[str, Live]) -> bytes:
-    """The bytes of torch.jit.save with empty tensors for all weights in the table."""
-    replaced = [(owner, name, tensor) for path, owner, name, tensor in tensors if path in weights]
-    try:
-        for owner, name, tensor in replaced:
-            owner.setattr(name, _empty(tensor))
-        return module.save_to_buffer()  # type: ignore[no-any-return]
-    finally:
-        for owner, name, tensor in replaced:
-            owner.setattr(name, tensor)
 
 
 def first_line(error: Exception) -> str:

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from lithify import _formula, _places, _torch
 from lithify._numbers import NUMBERS, Integer, Real, Shape, Truth, is_number
-from lithify._watch import Level, Watch
+from lithify._watch import Followed, Level, Watch
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Question:
 
     index: int  # in the order in which they were asked
     code: types.CodeType | None  # of the function that asked
+    instruction: int  # of it
     text: str  # as in `data`
 
 
@@ -72,14 +73,14 @@ class Follower(TorchFunctionMode):
             self.escape_sizes(_tensors(args), func.__name__)
         result = self._substituted(func, args, kwargs, found) if found else func(*args, **kwargs)
         if type(result) is not torch.Tensor and self.watch.level.sizes and _reveals(result) and func not in HARMLESS:
-            for tensor in _tensors(args):
+            for tensor in _tensors([*args, *kwargs.values()]):
                 self.leaves(tensor, getattr(func, "__name__", "function"))
         return result
 
     def _substituted(self, func: Any, args: Any, kwargs: Any, found: list[Any]) -> Any:
         """Calls the function with tensors of the program in place of the numbers that are followed. A tensor that no statement
         of the program uses then was used as a number."""
-        operands = [a for a in args if isinstance(a, torch.Tensor)]
+        operands = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
         tensors = {id(n): _like_number(n.tensor(), n, operands) for n in found}
         uses = {key: _torch.uses_of(tensor) for key, tensor in tensors.items()}
         try:
@@ -188,8 +189,8 @@ class Follower(TorchFunctionMode):
             for tensor in tensors:
                 self.escape_origins(tensor, what)
             return outcome
-        index = len(self.questions)
-        self.questions.append(Question(index, next((f.f_code for f in _places.frames()), None), text))
+        index, frame = len(self.questions), next(_places.frames(), None)
+        self.questions.append(Question(index, frame and frame.f_code, frame.f_lasti if frame else 0, text))
         if index != self._inverted:
             return outcome
         self.since_inverted = 0
@@ -211,6 +212,14 @@ class Follower(TorchFunctionMode):
                 if text not in self.data:
                     self.data.append(text)
         return self.watch.results()
+
+    def followed(self) -> Followed | None:
+        """What is known of sizes outside of the program; None where they were not followed."""
+        return self.watch.followed() if self.watch.level.sizes else None
+
+    def inverted(self, question: Question) -> Follower:
+        """For a run that differs in the answer to a question."""
+        return Follower(self.watch.level, self._numbers, question.index)
 
     def close(self) -> None:
         """Nothing is followed from here on."""

@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 from torch.autograd import Function
-from torch.autograd.function import FunctionCtx, _is_setup_context_defined
+from torch.autograd.function import FunctionCtx
 
+from lithify import _torch
 from lithify._errors import ExportError
 
 KINDS: list[tuple[type, str]] = [(torch.Tensor, "Tensor"), (bool, "bool"), (int, "int"), (float, "float"), (str, "str")]
@@ -30,7 +31,7 @@ class Functions:
         before = Function.__dict__["apply"]
 
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            if not torch._C._is_tracing():
+            if not _torch.is_tracing():
                 return before.__get__(None, cls)(*args, **kwargs)
             return self._operator(cls, args)(*args) if cls in self._table else _forward(cls, *args, **kwargs)
 
@@ -54,7 +55,7 @@ class Functions:
 
 
 def _forward(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    if _is_setup_context_defined(cls.setup_context):
+    if _torch.has_setup_context(cls.setup_context):
         return cls.forward(*args, **kwargs)
     context = FunctionCtx()
     context.needs_input_grad = (False,) * len(args)  # type: ignore[attr-defined]
@@ -74,10 +75,6 @@ def _kind(cls: Any, value: Any) -> str:
 
 
 def _results(cls: Any, args: Sequence[Any]) -> str:
-    state = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)
-    try:
+    with _torch.paused():
         made = _forward(cls, *args)
-    finally:
-        torch._C._set_tracing_state(state)
     return f"({', '.join('Tensor' for _ in made)})" if isinstance(made, tuple) else "Tensor"

@@ -1,4 +1,4 @@
-"""Numbers that Python computes from sizes while a trace is recorded: Integer, Real, Truth, and Shape, the sizes of a tensor.
+"""Numbers that Python computes from sizes while a trace is recorded: Integer, Real and Truth; a Shape has the sizes of a tensor.
 
 They are subclasses of torch.SymInt, SymFloat and SymBool, so that functions of torch take them, and isinstance takes them for
 int, float and bool, as the model's code expects. Arithmetic makes formulas; what cannot be a formula is reported to the Watch: an

@@ -23,7 +23,7 @@ import torch
 
 from lithify import _torch
 from lithify._numbers import Integer, Number, Real, Shape, Truth, as_float, as_int, calculate, extremum, is_number
-from lithify._watch import Level
+from lithify._watch import Watch
 
 try:
     from lithify import _builtins
@@ -36,6 +36,8 @@ TESTED_PYTHONS = ((3, 11),)  # whose int() and float() may be replaced
 class Capture(Protocol):
     """What hears of tensors that the replaced functions meet."""
 
+    watch: Watch
+
     def length(self, tensor: torch.Tensor) -> Any: ...
     def leaves(self, tensor: torch.Tensor, what: str) -> None: ...
     def number(self, tensor: torch.Tensor) -> Any: ...
@@ -46,6 +48,7 @@ class Capture(Protocol):
 _LOCK = threading.RLock()
 _current: Capture | None = None
 _thread = 0
+_attributes: list[_Attribute] = []
 
 
 def _capture() -> Capture | None:
@@ -58,38 +61,59 @@ def _traces() -> Capture | None:
 
 
 @contextlib.contextmanager
-def replaced(capture: Capture, level: Level, modules: Iterable[types.ModuleType]) -> Iterator[None]:
-    """While it is entered, functions take symbolic numbers. `modules` are those of the model, which may have functions of the
-    module math by name."""
-    global _current, _thread
+def replaced(capture: Capture, modules: Iterable[types.ModuleType]) -> Iterator[None]:
+    """While it is entered, functions take symbolic numbers, if sizes are followed. `modules` are those of the model, which may
+    have functions of the module math by name."""
+    global _current, _thread, _attributes
+    level = capture.watch.level
+    if not level.sizes:
+        yield
+        return
     with _LOCK, contextlib.ExitStack() as stack:
-        before = _current, _thread
-        _current, _thread = capture, threading.get_ident()
+        before = _current, _thread, _attributes
+        _current, _thread, _attributes = capture, threading.get_ident(), []
         try:
             for owner, name, made in _replacements(modules):
-                stack.enter_context(_attribute(owner, name, made))
+                _attributes.append(_Attribute(owner, name, made))
             if level.constructors and can_replace_constructors() and before[0] is None:
                 stack.enter_context(_constructors())
             if level.hashes:
                 stack.enter_context(_emptied_caches())
             yield
         finally:
-            stack.close()
-            _current, _thread = before
+            for attribute in reversed(_attributes):
+                attribute.restore()
+            _current, _thread, _attributes = before
+
+
+class _Attribute:
+    """An attribute of a module or class that is replaced."""
+
+    def __init__(self, owner: Any, name: str, value: Any) -> None:
+        self._owner, self._name, self._value = owner, name, value
+        self._before = vars(owner).get(name, self)
+        self.replace()
+
+    def replace(self) -> None:
+        setattr(self._owner, self._name, self._value)
+
+    def restore(self) -> None:
+        if self._before is self:
+            delattr(self._owner, self._name)
+        else:
+            setattr(self._owner, self._name, self._before)
 
 
 @contextlib.contextmanager
-def _attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
-    own = vars(owner)
-    there, before = name in own, own.get(name)
-    setattr(owner, name, value)
+def _as_before() -> Iterator[None]:
+    """While it is entered, everything is as it was: for code that looks at functions."""
+    for attribute in reversed(_attributes):
+        attribute.restore()
     try:
         yield
     finally:
-        if there:
-            setattr(owner, name, before)
-        else:
-            delattr(owner, name)
+        for attribute in _attributes:
+            attribute.replace()
 
 
 def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, str, Any]]:
@@ -112,8 +136,10 @@ def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, st
     yield torch, "sym_sum", _sym_sum
     for name in ("__getitem__", "tolist"):
         yield torch.UntypedStorage, name, _of_storage(name)
-    if "numpy" in sys.modules:
-        yield sys.modules["numpy"], "prod", _prod
+    if numpy := sys.modules.get("numpy"):
+        yield numpy, "prod", _prod_of(numpy.prod)
+    for module in _torch.compilers:
+        yield module, "script", _script
 
 
 @contextlib.contextmanager
@@ -135,7 +161,7 @@ _min, _max, _length = min, max, len
 
 
 def _extremum(op: str, before: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    values = args if _length(args) > 1 else args[0] if args and isinstance(args[0], tuple | list) else ()
+    values = args if _length(args) > 1 else args[0] if args and issubclass(type(args[0]), tuple | list) else ()
     if not options and any(map(is_number, values)) and _capture():
         made = extremum(op, values)
         if made is not NotImplemented:
@@ -152,7 +178,7 @@ def _maximum(*args: Any, **options: Any) -> Any:
 
 
 def _len(of: Any, /) -> Any:
-    if isinstance(of, torch.Tensor) and (capture := _traces()):
+    if issubclass(type(of), torch.Tensor) and (capture := _traces()):
         return capture.length(of)
     return _length(of)
 
@@ -236,13 +262,14 @@ _MATH: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 
 
-def _prod(values: Any, *args: Any, **options: Any) -> Any:
-    if not args and not options and isinstance(values, tuple | list) and any(map(is_number, values)) and _capture():
-        return math.prod(values)
-    return _numpy_prod(values, *args, **options)
+def _prod_of(before: Callable[..., Any]) -> Callable[..., Any]:
+    """numpy.prod."""
 
+    def prod(values: Any, *args: Any, **options: Any) -> Any:
+        plain = args or options or not issubclass(type(values), tuple | list) or not any(map(is_number, values))
+        return before(values, *args, **options) if plain or not _capture() else math.prod(values)
 
-_numpy_prod = getattr(sys.modules.get("numpy"), "prod", None)
+    return prod
 
 
 def _sym_sum(*values: Any) -> Any:
@@ -352,6 +379,17 @@ def _of_storage(name: str) -> Callable[..., Any]:
         return before(self, *args)
 
     return function
+
+
+_jit_script = torch.jit.script
+
+
+def _script(*args: Any, **options: Any) -> Any:
+    """A model may compile a part of it when it runs. The compiler knows functions by identity."""
+    if not _capture():
+        return _jit_script(*args, **options)
+    with _as_before():
+        return _jit_script(*args, **options)
 
 
 # ---- constructors ----------------------------------------------------------------------------------------------------------

@@ -19,10 +19,13 @@ from typing import Any
 
 import torch
 
-_TORCH = f"{Path(torch.__file__).parent}{os.sep}"
-_HERE = f"{Path(__file__).parent}{os.sep}"
-_NUMPY = f"{Path(torch.__file__).parent.parent / 'numpy'}{os.sep}"
-_STANDARD = f"{Path(os.__file__).parent}{os.sep}"
+
+def _folder(path: Path | str) -> str:
+    return f"{Path(path).parent}{os.sep}"
+
+
+_TORCH, _HERE, _STANDARD = _folder(torch.__file__), _folder(__file__), _folder(os.__file__)
+_NUMPY = f"{_folder(_TORCH)}numpy{os.sep}"  # beside torch; it may not be installed
 _CALLER = _HERE + "_capture.py"  # its frames call the model
 _MESSENGERS = (logging.__file__, warnings.__file__)
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.utils import _pytree
+
+from lithify import _torch
 
 Leaves = list[tuple[str, Any]]  # tensors and numbers
 NUMBERS = bool | int | float | torch.SymInt | torch.SymFloat  # the last two in programs of torch.export
@@ -80,8 +81,8 @@ def _children(value: Any, name: str) -> Children | None:
         names = ("decoder", "encoder")
         children = [(f"{name}.{n}" if name else n, getattr(value, p)) for n, p in zip(names, parts, strict=True)]
         return children, lambda items: _with(value, dict(zip(parts, items, strict=True)))
-    if type(value) in _pytree.SUPPORTED_NODES:
-        node = _pytree.SUPPORTED_NODES[type(value)]
+    if type(value) in _torch.container_types:
+        node = _torch.container_types[type(value)]
         items, context = node.flatten_fn(value)
         return [(join(name, i), v) for i, v in enumerate(items)], lambda made: node.unflatten_fn(made, context)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

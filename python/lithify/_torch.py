@@ -1,16 +1,18 @@
-"""The private parts of torch that the recording of a trace needs, all of them here.
+"""The private parts of torch that captures need, all of them here.
 
 Each is looked up when this module is imported. One that is missing in another release of torch raises CannotCapture when it is
-used, with the releases that were tested: a capture that needs it fails, and others are tried.
+used, which names the releases that were tested: a capture that needs it fails, and others are tried.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from lithify._errors import CannotCapture
 
@@ -28,6 +30,8 @@ def _part(path: str) -> Any:
 
 
 class _Missing:
+    """In place of a part that this release of torch does not have."""
+
     def __init__(self, path: str) -> None:
         self._path = path
 
@@ -35,44 +39,46 @@ class _Missing:
         text = f"torch {torch.__version__} does not have torch.{self._path}, which the capture needs"
         raise CannotCapture(f"{text}; tested with torch {TESTED}")
 
+    def __contains__(self, _: Any) -> bool:
+        return False
+
 
 # ---- the tracer ------------------------------------------------------------------------------------------------------------
 
 Value = Any  # torch._C.Value: a value of the program that is being traced
 
 is_tracing = _part("_C._is_tracing")
-compilation_unit = _part("_C.CompilationUnit")
-script_module = _part("_C.ScriptModule")
-tensor_type = _part("_C.TensorType.get")
 without_functions = _part("_C.DisableTorchFunction")  # calls of torch in it reach no mode and no subclass
 disabled_function = _part("_C._disabled_torch_function_impl")  # the __torch_function__ of classes that have none
-operator_types = tuple(t for t in map(_part, ("_ops.OpOverload", "_ops.OpOverloadPacket")) if isinstance(t, type))  # of torch.ops
 function_owners = (_part("_C._VariableFunctions"), _part("_C._nn"))  # of functions that are written in C++
+operator_types = tuple(t for t in map(_part, ("_ops.OpOverload", "_ops.OpOverloadPacket")) if isinstance(t, type))  # of torch.ops
 texts, text_of = _part("_tensor_str"), _part("_tensor_str._str")  # the module that prints tensors, and its function
-_state = _part("_C._get_tracing_state")
-_set_state = _part("_C._set_tracing_state")
-_value_of = _part("_C._get_value_trace")
-_set_value = _part("_C._set_value_trace")
-_integer, _real, _truth = (_part(f"_C.{name}Type.get") for name in ("Int", "Float", "Bool"))
+compilers = [
+    m for m in map(_part, ("jit", "jit._script", "jit._trace")) if hasattr(m, "script")
+]  # modules that have torch.jit.script
+container_types = _part("utils._pytree.SUPPORTED_NODES")
+has_setup_context = _part("autograd.function._is_setup_context_defined")  # whether a Function has one
+_compilation_unit, _script_module = _part("_C.CompilationUnit"), _part("_C.ScriptModule")
+_state, _set_state = _part("_C._get_tracing_state"), _part("_C._set_tracing_state")
+_value_of, _set_value = _part("_C._get_value_trace"), _part("_C._set_value_trace")
+_integer, _real, _truth, _tensor = (_part(f"_C.{name}Type.get") for name in ("Int", "Float", "Bool", "Tensor"))
 
 
-def trace(module: torch.nn.Module, sample: Sequence[torch.Tensor], recorded: type) -> Any:
-    """torch.jit.trace_module, into an object of the class `recorded`."""
+def trace(module: nn.Module, sample: Sequence[torch.Tensor]) -> Saved:
+    """torch.jit.trace_module of a method `forward`."""
     try:
-        return torch.jit.trace_module(
+        return torch.jit.trace_module(  # type: ignore[no-any-return]
             module,
             {"forward": tuple(sample)},
             check_trace=False,
             strict=False,
-            _module_class=recorded,
-            _compilation_unit=compilation_unit(),
+            _module_class=_Recorded,
+            _compilation_unit=_compilation_unit(),
         )
     except TypeError as error:
         if "unexpected keyword argument '_" not in str(error):
             raise
-        raise CannotCapture(
-            f"torch.jit.trace_module of torch {torch.__version__}: {error}; tested with torch {TESTED}"
-        ) from error
+        raise CannotCapture(f"{error}, in torch {torch.__version__}; tested with torch {TESTED}") from error
 
 
 @contextlib.contextmanager
@@ -106,7 +112,7 @@ def value_of(tensor: torch.Tensor) -> Value | None:
 
 def inputs() -> list[Value]:
     """The tensors that the program takes."""
-    return [value for value in _state().graph().inputs() if value.type().isSubtypeOf(tensor_type())]
+    return [value for value in _state().graph().inputs() if value.type().isSubtypeOf(_tensor())]
 
 
 def set_value(tensor: torch.Tensor, value: Value) -> None:
@@ -178,7 +184,89 @@ class Program:
 
 
 def _types() -> dict[type, Any]:
-    return {int: _integer(), float: _real(), bool: _truth(), torch.Tensor: tensor_type()}
+    return {int: _integer(), float: _real(), bool: _truth(), torch.Tensor: _tensor()}
+
+
+# ---- modules of TorchScript -----------------------------------------------------------------------------------------------
+
+Owned = tuple[str, Any, str, torch.Tensor]  # the whole name; the module of TorchScript that has the tensor, and its name there
+
+
+class Saved:
+    """A module of TorchScript that can be saved, and its tensors."""
+
+    def __init__(self, module: Any, tensors: list[Owned]) -> None:
+        self._c, self.tensors = module, tensors
+
+    @staticmethod
+    def of(module: torch.jit.ScriptModule) -> Saved:
+        return Saved(module._c, list(_tensors_of(module, "")))
+
+
+class _Recorded(Saved):
+    """The module of TorchScript that a trace is recorded into: a tree like the live one, with its tensors and no more. What
+    torch.jit.trace makes by itself has all that compiled code could ask of a module, and takes longer than the trace."""
+
+    def __init__(self, module: nn.Module, _compilation_unit: Any) -> None:
+        self.tensors: list[Owned] = []
+        self._names = (f"__torch__.Module{n}" for n in itertools.count())  # of one file: a file for each takes longer to save
+        super().__init__(self._made(module, "", _compilation_unit), self.tensors)
+
+    def _made(self, module: nn.Module, prefix: str, unit: Any) -> Any:
+        made = _script_module(next(self._names), unit, False)
+        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+            if tensor is not None:
+                made._register_attribute(name, _tensor(), tensor)
+                self.tensors.append((prefix + name, made, name, tensor))
+        for name, value in module.__dict__.items():
+            if isinstance(value, torch.ScriptObject):
+                made._register_attribute(name, value._type(), value)
+        for name, child in module._modules.items():
+            path = f"{prefix}{name}."
+            if isinstance(child, torch.jit.ScriptModule):
+                made._register_attribute(name, child._c._type(), child._c)
+                self.tensors += _tensors_of(child, path)
+            elif child is not None:
+                part = self._made(child, path, unit)
+                made._register_attribute(name, part._type(), part)
+        return made
+
+
+def _tensors_of(module: torch.jit.ScriptModule, prefix: str) -> Iterator[Owned]:
+    for path, part in module.named_modules(remove_duplicate=False):
+        for name, tensor in (*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)):
+            yield prefix + (f"{path}.{name}" if path else name), part._c, name, tensor
+
+
+def saved(module: Saved, weights: Container[str]) -> bytes:
+    """The bytes of torch.jit.save with empty tensors for the weights of these names."""
+    replaced = [(owner, name, tensor) for path, owner, name, tensor in module.tensors if path in weights]
+    try:
+        for owner, name, tensor in replaced:
+            owner.setattr(name, _empty(tensor))
+        return module._c.save_to_buffer()  # type: ignore[no-any-return]
+    except RuntimeError as error:
+        raise CannotCapture(f"TorchScript cannot save what was captured: {error}") from error
+    finally:
+        for owner, name, tensor in replaced:
+            owner.setattr(name, tensor)
+
+
+@contextlib.contextmanager
+def without_weights(program: torch.export.ExportedProgram, weights: Container[str]) -> Iterator[None]:
+    """An exported program with empty tensors for the weights of these names."""
+    state = program._state_dict
+    try:
+        program._state_dict = {n: _empty(t) if n in weights else t for n, t in state.items()}
+        yield
+    finally:
+        program._state_dict = state
+
+
+def _empty(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of the same type and sizes without contents."""
+    made = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
+    return nn.Parameter(made, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else made
 
 
 # ---- what a value is computed from -----------------------------------------------------------------------------------------
@@ -231,7 +319,7 @@ class Origins:
         kind = node.kind()
         if kind == "prim::Param":
             names = [v.debugName() for v in node.outputs()]
-            is_tensor = value.type().isSubtypeOf(tensor_type())
+            is_tensor = value.type().isSubtypeOf(_tensor())
             return Origin(frozenset([names.index(value.debugName()) - 1] if is_tensor else []), frozenset())  # after the module
         known = [self._known[key_of(v)] for v in _contents(value)]
         sizes = [size for origin in known for size in origin.sizes]

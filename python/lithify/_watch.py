@@ -105,13 +105,13 @@ class Watch:
         return made[0]
 
     def settle(self, term: Term) -> None:
-        term.named = True
+        term.named, term.weight = True, 1
         term.scalar(self._traced())
 
     def _escaped(self, formula: str, term: Term, what: str) -> None:
         where = _places.place()
         if (formula, where) not in self._escapes and not _places.is_logged():
-            self._escapes[formula, where] = Escape(formula, float(term.value), what, where), term
+            self._escapes[formula, where] = Escape(formula, float(term.value.real), what, where), term
 
     def _name(self, term: Term) -> str:
         named = self._names.get(id(term))

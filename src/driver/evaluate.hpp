@@ -50,8 +50,6 @@ class Evaluated final : public provenance::Outcome {
   std::vector<sym::Expr> sizes() const override;
 };
 
-/// Where sizes escape from a program that was watched as it was captured: see Capture::escaped_sizes.
-using Escapes = std::optional<std::vector<std::string>>;
 
 /// Whether numbers of a program may be sizes of its sample. A script has the numbers that its author wrote, and
 /// torch.export follows every size that it leaves open.

@@ -357,6 +357,23 @@ def test_conditions(row: Row, conditions: list[str]) -> None:
     check(row, conditions)
 
 
+def test_large_formulas_have_names_for_their_parts() -> None:
+    def model(x: Tensor, y: Tensor) -> Tensor:
+        n = 1
+        for i in range(500):
+            n = (n * x.shape[1] + i) % 1009
+        return x * n if n > 3 else x
+
+    capture = captured(model)
+    (condition,) = path(capture)
+    assert len(condition[0]) < 2000 and condition[1]
+    compare(model, capture, *inputs(OTHERS[0]))
+
+
+def test_complex_results_escape() -> None:
+    check(lambda x, y, b, s: x * ((1 - s) ** 0.5).imag, [], ["number: (1 - S) ** 0.5"])
+
+
 # ---- escapes -------------------------------------------------------------------------------------------------------------------
 
 
@@ -539,7 +556,7 @@ def asserts(x: Tensor, y: Tensor) -> Tensor:
 
 
 def distribution(x: Tensor, y: Tensor) -> Tensor:
-    return torch.distributions.Normal(x, x.abs() + 1).log_prob(x)
+    return torch.distributions.Normal(x, x.abs() + 1, validate_args=True).log_prob(x)
 
 
 def fails_at_once(x: Tensor, y: Tensor) -> Tensor:
@@ -611,6 +628,17 @@ def test_numbers_cross_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     assert path(capture) == [("s0 // 2 > 2", True), ("s1 // 2 > 2", True)]
     for size in ((2, 8, 4), (1, 6, 4), (5, 13, 4)):
         compare(model, capture, torch.randn(size))
+
+
+@torch.jit.script_if_tracing
+def compiled_when_traced(x: Tensor, n: int) -> Tensor:
+    return x[: min(len(x.shape) + n, 3)] * math.sqrt(max(x.size(1), 2))
+
+
+def test_parts_that_are_compiled_when_the_model_runs() -> None:
+    capture = captured(lambda x, y: compiled_when_traced(x, 1) * len(x))
+    assert path(capture) == []
+    compare(lambda x, y: compiled_when_traced(x, 1) * len(x), capture, *inputs(OTHERS[0]))
 
 
 # ---- levels --------------------------------------------------------------------------------------------------------------------

@@ -404,6 +404,10 @@ TEST_CASE("places in the user's source, from scripted and traced code, in both f
 
   CHECK(with(table(scripted)) == Place{"net.py", 11, "forward", "return x.relu()"});
   CHECK(with(table(traced)) == Place{"/home/torch/net.py", 34, "forward", ""});
+  // What the Python package calls for the user, and what called the model.
+  const std::string followed = "/v/lithify/_numbers.py(7): tensor\n/v/lithify/_follow.py(5): call\n" + traced +
+                               "/v/lithify/_capture.py(9): forward\n";
+  CHECK(with(table(followed)) == Place{"/home/torch/net.py", 34, "forward", ""});
   const std::string old = pickle::tuple(pickle::text(scripted) + pickle::text("net.py") + number(10));
   CHECK(with(range(old, 40)) == Place{"net.py", 11, "forward", "return x.relu()"});
   CHECK_FALSE(with("N").known());
