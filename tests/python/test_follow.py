@@ -675,7 +675,7 @@ def test_a_model_that_needs_ints_is_captured_with_less() -> None:
     assert capture.followed is None and capture.notes[0].startswith("sizes are not followed")
     capture = captured(only_integers)
     assert capture.followed is not None and [e.what for e in capture.followed.escapes] == ["size"] * 4
-    with pytest.raises(lithify.ExportError, match=r"the model cannot be run on the sample.*always"):
+    with pytest.raises(ValueError, match="always"):  # whoever captures says what it means
         captured(fails)
 
 
@@ -710,7 +710,7 @@ def state_of_python() -> list[Any]:
 @pytest.mark.parametrize("model", [branches, fails])
 def test_everything_is_put_back(model: Callable[..., Any]) -> None:
     before = state_of_python()
-    with contextlib.suppress(lithify.ExportError):
+    with contextlib.suppress(ValueError):
         captured(model)
     assert state_of_python() == before
     assert type(int(3.5)) is int and type(int(torch.tensor(3))) is int and type(float(torch.tensor(3))) is float

@@ -310,12 +310,12 @@ TEST_CASE("an output that one side passes through") {
                 {c + "    return (torch.neg(x), torch.relu(x), c)\n", {{0, false, 2}}, "", 2}}) ==
         c_there +
             "if c:\n"
-            "  _2 = x\n"
+            "  x0 = x\n"
             "else:\n"
             "  _1 = torch.neg(x)\n"
-            "  _2 = _1\n"
-            "_3 = torch.relu(x)\n"
-            "return (_2, _3)\n");
+            "  x0 = _1\n"
+            "_2 = torch.relu(x)\n"
+            "return (x0, _2)\n");
 }
 
 TEST_CASE("writes stay in their order, on the sides that have them") {
@@ -432,8 +432,6 @@ TEST_CASE("a condition with one outcome in all recordings is assumed") {
         c_there +
             "if c:\n"
             "  ops.prim.RaiseException(\"the recordings do not show what the model does here\")\n"
-            "else:\n"
-            "  pass\n"
             "_1 = torch.neg(x)\n"
             "return _1\n");
 }
@@ -487,10 +485,11 @@ TEST_CASE("traces that no condition explains are refused") {
   // No condition, or another one.
   CHECK(code({{c + "    return (x, c)\n", {{0, true, 1}}}, {d + "    return (x, d)\n", {{1, true, 1}}}}) ==
         Code::TracesDiverge);
-  // They differ before the condition.
-  CHECK(code({{"    y = torch.relu(x)\n" + c + "    return (torch.exp(y), c)\n", {{0, true, 1}}},
-              {"    y = torch.sin(x)\n" + c + "    z = torch.exp(y)\n    return (torch.tan(z), c)\n",
-               {{0, false, 1}}}}) == Code::TracesDiverge);
+  // They use different values before the condition.
+  const std::string z = "    z = torch.exp(y)\n" + c;
+  CHECK(code({{"    y = torch.relu(x)\n" + z + "    return (z, c)\n", {{0, true, 1}}},
+              {"    y = torch.sin(x)\n" + z + "    return (torch.tan(z), c)\n", {{0, false, 1}}}}) ==
+        Code::TracesDiverge);
   // The condition is a constant of the trace.
   CHECK(code({{c + "    return (x, True)\n", {{0, true, 1}}},
               {c + "    return (torch.neg(x), False)\n", {{0, false, 1}}}}) == Code::TracesDiverge);
