@@ -29,7 +29,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-import lithify
 from lithify import _answers, _capture, _patched
 from lithify._capture import Capture
 from lithify._functions import Functions
