@@ -19,7 +19,7 @@ class TextModel final : public FrontEnd {
   std::function<std::string(int64_t batch, int64_t seq)> returned;
   bool follows = true;
   std::vector<std::string> escaped_data = {};
-  bool escapes = false;                  ///< the number seq, at model.py:3
+  bool escapes = false;                  ///< the number batch*seq, at model.py:3
   std::optional<int64_t> at_least = {};  ///< asked at model.py:5: whether seq >= this
   int64_t most = 1000;                   ///< it does not run at larger sizes
   std::function<void()> fails = {};      ///< called when it is traced
@@ -46,6 +46,7 @@ class TextModel final : public FrontEnd {
     out.keep = bytes;
     out.dynamic_axes["x"] = {{0, "batch"}, {1, "seq"}};
     if (follows) out.followed = followed(sizes[1]);
+    if (at_least || escapes) out.output_names = {"output_0"};
     out.escaped_data = escaped_data;
     return out;
   }
@@ -54,8 +55,8 @@ class TextModel final : public FrontEnd {
   Followed followed(int64_t seq) const {
     Followed out;
     if (at_least) out.conditions.push_back({"s0 >= " + std::to_string(*at_least), seq >= *at_least, "model.py:5"});
-    if (escapes) out.escapes.push_back({"s0", static_cast<double>(seq), "int", "model.py:3"});
-    out.sizes = at_least || escapes ? 1 : 0;
+    if (escapes) out.escapes.push_back({"s0 * s1", 0, "int", "model.py:3"});
+    out.sizes = at_least || escapes ? 2 : 0;
     return out;
   }
 
@@ -67,8 +68,8 @@ class TextModel final : public FrontEnd {
       types += ", bool";
     }
     if (follows && (at_least || escapes)) {
-      more += ", torch.size(x, 1)";
-      types += ", int";
+      more += ", torch.size(x, 1), torch.size(x, 0)";
+      types += ", int, int";
     }
     if (more.empty()) return traced(batch, seq, returned(batch, seq));
     return traced(batch, seq, "(" + returned(batch, seq) + more + ")", "", "Tuple[Tensor" + types + "]");
@@ -96,14 +97,16 @@ TEST_CASE("one trace is enough where no size escapes") {
   CHECK(model.asked == std::vector<std::string>{"trace"});
 }
 
-TEST_CASE("where a size escapes, a second trace shows what it is") {
+TEST_CASE("where sizes escape, traces at other sizes show what numbers are") {
   TextModel model;
   model.returned = flat;
   model.escapes = true;
   const ExportResult r = exported(model);
   CHECK(r.outputs[0].str() == "output_0: float32[batch*seq, 4]");
-  CHECK(r.capture_reason == "traces of two runs, at the sample's sizes and at batch=6, seq=9");
-  CHECK(model.asked == std::vector<std::string>{"trace", "trace batch=6 seq=9"});
+  CHECK(r.capture_reason == "traces of 4 runs");
+  CHECK(model.asked.size() == 4);
+  CHECK(r.claims.holds({{"batch", 5}, {"seq", 7}}) == true);
+  CHECK_FALSE(r.claims.holds({{"batch", 50}, {"seq", 70}}).has_value());
 }
 
 TEST_CASE("sizes at which the model does not run are followed by others") {
@@ -113,7 +116,26 @@ TEST_CASE("sizes at which the model does not run are followed by others") {
   model.most = 7;
   CHECK(exported(model).outputs[0].str() == "output_0: float32[batch*seq, 4]");
   CHECK(model.asked.size() > 2);
-  CHECK(model.asked.back() == "trace batch=4 seq=3");
+}
+
+TEST_CASE("both sides of a condition are traced and merged") {
+  TextModel model;
+  model.at_least = 10;
+  model.returned = [](int64_t, int64_t seq) { return seq >= 10 ? "torch.relu(x)" : "torch.neg(x)"; };
+  const ExportResult r = exported(model);
+  CHECK(r.capture_reason == "traces of 2 paths, merged");
+  CHECK(r.claims.holds({{"batch", 1}, {"seq", 9}}) == true);
+  CHECK(r.claims.holds({{"batch", 1}, {"seq", 10}}) == true);
+}
+
+TEST_CASE("a side at which the model does not run is a constraint") {
+  TextModel model;
+  model.at_least = 10;
+  model.most = 9;
+  model.returned = [](int64_t, int64_t) { return "torch.neg(x)"; };
+  const ExportResult r = exported(model);
+  CHECK(r.claims.holds({{"batch", 1}, {"seq", 9}}) == true);
+  CHECK(r.claims.holds({{"batch", 1}, {"seq", 10}}) == false);
 }
 
 TEST_CASE("contents that escape need another kind of capture, and all reasons are reported") {
