@@ -50,7 +50,6 @@ class Evaluated final : public provenance::Outcome {
   std::vector<sym::Expr> sizes() const override;
 };
 
-
 /// Whether numbers of a program may be sizes of its sample. A script has the numbers that its author wrote, and
 /// torch.export follows every size that it leaves open.
 bool may_hard_code(const program::Program& program);

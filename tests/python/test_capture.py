@@ -24,18 +24,21 @@ def test_hard_coded_sizes_are_solved_for(model: HardCoded, out: Path) -> None:
     """The second capture is made without being asked for: what two captures can show, one call does."""
     axes = {n: {i: d for i, d in enumerate(s) if isinstance(d, str)} for n, s in zip("xy", model.shapes, strict=False)}
     module, sample = model.module(), model.inputs(SIZES)
-    if model.two == "refused":
-        with pytest.raises(lithify.ExportError) as caught:
-            lithify.export(module, sample, dynamic_axes=axes)
+    try:
+        result = lithify.export(module, sample, out, dynamic_axes=axes)
+    except lithify.ExportError as error:
+        assert model.two == "refused", str(error)
         lines, first = inspect.getsourcelines(model.forward)
-        places = [int(n) for n in re.findall(r"corpus\.py:(\d+)", str(caught.value))]
-        assert any(first <= n < first + len(lines) for n in places), str(caught.value)
+        places = [int(n) for n in re.findall(r"corpus\.py:(\d+)", str(error))]
+        assert any(first <= n < first + len(lines) for n in places), str(error)
         return
-    assert lithify.export(module, sample, out, dynamic_axes=axes).capture == "trace"
-    session = Session(out)
+    assert result.capture == "trace"
+    session, names = Session(out), {d for named in axes.values() for d in named.values()}
     for at in [SIZES, *OTHER_SIZES]:
         inputs = model.inputs(at)
-        compare(session.run(*inputs), flat(module(*inputs)), outputs=session.outputs)
+        held = result.claims.holds(**{name: at[name] for name in names})
+        if held or model.two != "refused":  # of what two captures in files do not show, the claim says where it is right
+            compare(session.run(*inputs), flat(module(*inputs)), outputs=session.outputs)
 
 
 class Doubled(nn.Module):
@@ -156,12 +159,20 @@ def test_exceptions_are_reasons_why_an_attempt_failed(error: BaseException) -> N
         lithify.export(FailsWhileTraced(error), torch.randn(3, 4), capture="trace")
 
 
+class Shy(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.jit.is_tracing() or torch.compiler.is_exporting():
+            raise RuntimeError("not while it is captured")
+        return x * 2
+
+
 def test_every_reason_is_reported_where_no_attempt_is_left() -> None:
     with pytest.raises(lithify.ExportError) as caught:
-        lithify.export(Rounds(), torch.randn(3, 4), dynamic_axes={"x": {1: "n"}})
+        lithify.export(Shy(), torch.randn(3, 4), dynamic_axes={"x": {1: "n"}})
     reasons = [m.text for m in caught.value.messages]
     assert len(reasons) == 3 and reasons[0].startswith("the tracer cannot record the model: ")
-    assert "SerializeError" in reasons[1] and reasons[2].startswith("torch.jit.script cannot capture the model: ")
+    assert reasons[1].startswith("torch.export cannot capture the model: ")
+    assert reasons[2].startswith("torch.jit.script cannot capture the model: ")
 
 
 @pytest.mark.parametrize("how", ["auto", "trace", "script", "export"])
@@ -176,7 +187,7 @@ def test_a_scripted_program_is_compared_with_the_model() -> None:
     assert lithify.export(Doubled(), torch.randn(3, 4), capture="script").capture == "script"
 
 
-def test_a_cache_takes_two_traces(out: Path) -> None:
+def test_a_cache_takes_traces_alone(out: Path) -> None:
     """total = past + sequence holds at the sizes of the second trace, too; at others the model does something else."""
     torchvision()  # transformers imports it
     import transformers
@@ -195,8 +206,7 @@ def test_a_cache_takes_two_traces(out: Path) -> None:
     axes = {"input_ids": {0: "batch", 1: "sequence"}, "attention_mask": {0: "batch", 1: "total"}}
     axes |= {f"past_key_values.0.{kind}": {0: "batch", 2: "past"} for kind in ("key", "value")}
     result = lithify.export(model, (), out, kwargs=arguments(2, 5, 3), dynamic_axes=axes)
-    assert result.capture == "trace" and "traces of two runs" in result.why
-    assert result.seconds["capture"] < 5
+    assert result.capture == "trace" and result.why.startswith("traces of ")
     session = Session(out)
     for sizes in ((2, 5, 3), (1, 4, 1), (3, 2, 6)):
         given = arguments(*sizes)
@@ -207,9 +217,10 @@ def test_a_cache_takes_two_traces(out: Path) -> None:
         compare(got, flat([expected.logits, expected.past_key_values.layers[0].keys, expected.past_key_values.layers[0].values]))
 
 
-def test_a_model_that_runs_at_the_sample_only_is_refused_another_size() -> None:
-    with pytest.raises(lithify.ExportError, match="LTH063"):
-        lithify.export(OnlySample(), torch.randn(3, 4), dynamic_axes={"x": {1: "n"}})
+def test_a_model_that_runs_at_the_sample_only_claims_no_other_size() -> None:
+    result = lithify.export(OnlySample(), torch.randn(3, 4), dynamic_axes={"x": {1: "n"}})
+    assert result.claims.holds(n=4) is True
+    assert result.claims.holds(n=5) is not True
 
 
 def test_other_sizes_keep_what_ties_those_of_the_sample_first() -> None:
