@@ -10,6 +10,7 @@
 #include "base/diagnostic.hpp"
 #include "onnx/opdef.hpp"
 #include "onnx/scope.hpp"
+#include "sym/given.hpp"
 
 namespace lithify::onnx {
 namespace {
