@@ -44,10 +44,7 @@ def undisturbed(module: nn.Module | None, training: bool | None, call: Any = Non
     devices = sorted({t.device.index for m in modules for t in m._parameters.values() if t is not None and t.is_cuda})
     before = _Snapshot(modules, call)
     try:
-        with torch.random.fork_rng(devices=devices), _python_random():
-            for m in modules if training is not None else ():
-                if m.training != training:
-                    m.training = training
+        with torch.random.fork_rng(devices=devices), _python_random(), _mode(modules, training):
             yield
     except BaseException:
         before.restore()
@@ -56,6 +53,21 @@ def undisturbed(module: nn.Module | None, training: bool | None, call: Any = Non
     if written and module is not None:
         names = [name for name, t in module.named_parameters() if any(t is w for w in written)]
         raise ExportError(f"the model writes to its parameters when it runs, and they cannot be put back: {', '.join(names)}")
+
+
+@contextlib.contextmanager
+def _mode(modules: Sequence[nn.Module], training: bool | None) -> Iterator[None]:
+    """Sets the training flags, and puts them back; those of TorchScript are not among the attributes in Python."""
+    flags = [(m, m.training) for m in modules]
+    for m, flag in flags if training is not None else ():
+        if flag != training:
+            m.training = bool(training)
+    try:
+        yield
+    finally:
+        for m, flag in flags:
+            if m.training != flag:
+                m.training = flag
 
 
 @contextlib.contextmanager

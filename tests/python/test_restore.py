@@ -331,6 +331,23 @@ def test_assigned_data_and_generators_are_put_back() -> None:
     assert torch.equal(model.generator.get_state(), drawn)
 
 
+def test_flags_of_scripted_modules_are_put_back() -> None:
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.jit.script(nn.Sequential(nn.BatchNorm1d(4), nn.Dropout()))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.inner(x)
+
+    model = Outer().train()
+    before = {name: t.clone() for name, t in model.state_dict().items()}
+    lithify.export(model, torch.randn(3, 4))
+    assert all(m.training for m in model.modules())
+    lithify.export(model, torch.randn(3, 4), training=torch.onnx.TrainingMode.PRESERVE)
+    assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+
+
 def test_it_takes_no_time() -> None:
     model = nn.Sequential(*(nn.TransformerEncoderLayer(64, 4, 64) for _ in range(12)))
     modules = list(model.modules())
