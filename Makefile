@@ -34,7 +34,7 @@ asan: debian
 	cmake --build build-asan -j $(JOBS) --target lithify lithify_unit lithify_stress
 
 # These run the program on damaged and hostile files: under the sanitizers, or it would prove little.
-HOSTILE := tests/test_cli.py tests/test_pt2.py tests/test_quantized.py
+HOSTILE := tests/test_claims.py tests/test_cli.py tests/test_pt2.py tests/test_quantized.py
 
 test-asan: asan setup  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
 	build-asan/lithify_unit --no-version & unit=$$!; \

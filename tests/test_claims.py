@@ -200,15 +200,13 @@ def captured(module: nn.Module, args: tuple[torch.Tensor, ...], route: str, axes
     dynamic = [["--dynamic", f"{n}:" + ",".join(f"{k}={v}" for k, v in d.items())] for n, d in axes.items() if d]
     if route == "trace":
         torch.jit.trace(module, args, check_trace=False).save(str(path))
-    elif route == "script":
+    elif route.startswith("script"):
         torch.jit.script(module).save(str(path))
-        dynamic = [
-            [
-                "--input",
-                f"{n}:float32[{','.join(f'{axes[n][k]}={s}' if k in axes[n] else str(s) for k, s in enumerate(a.shape))}]",
-            ]
-            for n, a in zip(names, args, strict=True)
-        ]
+        dynamic = []
+        for name, arg in zip(names, args, strict=True):
+            sample = "" if "without a sample" in route else "={}"
+            sizes = [axes[name][k] + sample.format(s) if k in axes[name] else str(s) for k, s in enumerate(arg.shape)]
+            dynamic.append(["--input", f"{name}:float32[{','.join(sizes)}]"])
     else:
         shapes = tuple(dict.fromkeys(axes[n], Dim.DYNAMIC) for n in names)
         torch.export.save(torch.export.export(module, args, dynamic_shapes=shapes), str(path))
@@ -231,6 +229,17 @@ class Squeezed(nn.Module):
 class Cut(nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return torch.tensor_split(x, 3, 0)
+
+
+class Chunks(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        a, b = torch.chunk(x, 2)
+        return a + 1, b
+
+
+class Halved(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.view(x.shape[0] // 2, 2, -1)
 
 
 class Rows(nn.Module):
@@ -285,6 +294,11 @@ BOTH: Axes = {"x": {0: "batch", 1: "seq"}}
         (Squeezed, (4, 1, 3), "trace", BATCH, ["batch: any size where batch >= 2, on the recorded path"]),
         (Squeezed, (4, 1, 3), "script", BATCH, ["batch: any size where batch >= 2"]),
         (Squeezed, (4, 1, 3), "export", BATCH, ["batch: any size where batch >= 2"]),
+        (Squeezed, (4, 1, 3), "script without a sample", BATCH, ["batch: any size where batch >= 2"]),
+        (Cut, (7, 3), "trace", BATCH, ["batch: any size, on the recorded path"]),
+        (Cut, (7, 3), "script", BATCH, ["batch: any size"]),
+        (Chunks, (7, 3), "script", BATCH, ["batch: any size where batch >= 2"]),
+        (Halved, (6, 4), "script", BATCH, ["batch: any size where 2*batch % floor(batch/2) == 0"]),
         (Rows, (4, 6), "script", BOTH, ["batch: any size where batch*seq % 12 == 0", "seq: any size where batch*seq % 12 == 0"]),
         (Rows, (4, 9), "script", BATCH, ["batch: any size where batch % 4 == 0"]),
         (Branch, (3, 7), "trace", BOTH, ["batch: any size, on the recorded path", "seq: any size, on the recorded path"]),

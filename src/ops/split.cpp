@@ -76,6 +76,14 @@ Value split_by_sizes(Call& c, std::string_view argument) {
   return pieces(c, axis, lengths);
 }
 
+// There are as many pieces as in the sample; at some sizes there would be fewer, and at others up to `most`.
+void assume_pieces(Call& c, Dim size, Dim each, int64_t count, int64_t most) {
+  using Kind = sym::Assumption::Kind;
+  const Dim before = c.sym.mul(each, c.sym.constant(count - 1));
+  c.sym.assume({Kind::AtMost, c.sym.add(before, c.sym.constant(1)), size});
+  if (count < most) c.sym.assume({Kind::AtMost, size, c.sym.add(before, each)});
+}
+
 Value chunk(Call& c) {
   OnnxValue* x = c.tensor("self");
   int64_t axis = c.dim("dim", x->rank()), chunks = c.integer("chunks");
@@ -83,8 +91,9 @@ Value chunk(Call& c) {
   if (chunks < 1) c.mismatch("chunks must be at least 1");
   if (size.is(0)) return pieces(c, axis, std::vector<Dim>(static_cast<size_t>(chunks), size));
   Dim each = c.sym.ceil_div(size, c.sym.constant(chunks));
-  // A dynamic size is assumed to be large enough for all the chunks.
-  int64_t count = c.sym.ceil_div(size, each).constant().value_or(chunks);
+  const Dim made = c.sym.ceil_div(size, each);
+  const int64_t count = made.constant().value_or(c.sym.sample(made).value_or(chunks));
+  if (!made.is_constant()) assume_pieces(c, size, each, count, chunks);
   return pieces_of(c, axis, size, each, count);
 }
 

@@ -173,6 +173,90 @@ class Divisors {
   Symbols symbols_, units_;
 };
 
+// ---- residues -----------------------------------------------------------------------------------------------------
+
+/// Collects what an expression is divided by; false when that is not always a number.
+bool collect_divisors(sym::Expr e, int64_t& all) {
+  const sym::Kind kind = sym::kind(e);
+  if (e.is_constant() || e.is_symbol()) return true;
+  if (kind == sym::Kind::Polynomial) {
+    const std::vector<sym::Term> terms = sym::terms(e);
+    return std::ranges::all_of(terms, [&](const sym::Term& t) {
+      return std::ranges::all_of(t.atoms, [&](sym::Expr atom) { return collect_divisors(atom, all); });
+    });
+  }
+  const auto [x, y] = sym::operands(e);
+  if (kind == sym::Kind::FloorDiv || kind == sym::Kind::Mod) {
+    const int64_t divisor = y.constant().value_or(0);
+    if (divisor < 1 || divisor > largest_unit) return false;
+    all = std::lcm(all, divisor);  // of a few numbers that are small
+    return all <= largest_unit && collect_divisors(x, all);
+  }
+  return collect_divisors(x, all) && collect_divisors(y, all);
+}
+
+/// A requirement by the remainders of its symbols when they are divided by what it divides them by: within such a class
+/// of sizes, its divisions are exact, and it is decided by what is known of sums and products.
+class Residues {
+ public:
+  Residues(sym::Context& sym, const Requirement& requirement)
+      : sym_(sym), requirement_(requirement), symbols_(symbols_of(requirement)) {
+    known_ = collect_divisors(requirement.a, modulus_) && collect_divisors(requirement.b, modulus_) && modulus_ > 1;
+  }
+
+  /// Whether the requirement holds in every class.
+  bool always_hold() {
+    constexpr int64_t most_classes = 1024;
+    int64_t classes = 1;
+    for (size_t i = 0; i < symbols_.size(); ++i) classes = std::min(classes * modulus_, most_classes + 1);
+    if (!known_ || classes > most_classes) return false;
+    for (int64_t n = 0; n < classes; ++n)
+      if (!always_holds(sym_, in_class(n))) return false;
+    return true;
+  }
+
+  /// Of a requirement a <= b of one symbol: the least size at which it holds, if it does so at all that are not less.
+  std::optional<int64_t> lower_bound() {
+    if (!known_ || symbols_.size() != 1 || requirement_.kind != Requirement::Kind::AtMost) return std::nullopt;
+    std::vector<int64_t> least;  // by class
+    for (int64_t n = 0; n < modulus_; ++n) {
+      const Requirement r = in_class(n);
+      const std::vector<sym::Term> terms = sym::terms(sym_.sub(r.b, r.a));
+      const bool linear = terms.size() <= 2 && terms[0].atoms == Symbols{unit(0)} && terms[0].coefficient > 0 &&
+                          (terms.size() == 1 || terms[1].atoms.empty());
+      if (!linear) return std::nullopt;
+      const int64_t constant = terms.size() == 2 ? terms[1].coefficient : 0;
+      const int64_t first = std::max<int64_t>(-floor_div(constant, terms[0].coefficient), 0);
+      least.push_back(checked_add(checked_mul(first, modulus_), n));
+    }
+    const int64_t bound = *std::ranges::min_element(least);
+    const bool all = std::ranges::all_of(least, [&](int64_t size) { return size - bound < modulus_; });
+    return all ? std::optional(bound) : std::nullopt;
+  }
+
+ private:
+  sym::Expr unit(size_t i) {
+    while (units_.size() <= i) units_.push_back(sym_.symbol({.name = "unit", .lower = 0}));
+    return units_[i];
+  }
+
+  /// The requirement for the sizes modulus*unit + remainder; `n` has the remainders as its digits.
+  Requirement in_class(int64_t n) {
+    std::vector<sym::Expr> sizes;
+    for (size_t i = 0; i < symbols_.size(); ++i, n /= modulus_)
+      sizes.push_back(sym_.add(sym_.mul(unit(i), sym_.constant(modulus_)), sym_.constant(n % modulus_)));
+    return rebuilt(sym_, requirement_, [&](sym::Expr s) {
+      return sizes[static_cast<size_t>(std::ranges::find(symbols_, s) - symbols_.begin())];
+    });
+  }
+
+  sym::Context& sym_;
+  const Requirement& requirement_;
+  Symbols symbols_, units_;
+  int64_t modulus_ = 1;
+  bool known_ = false;
+};
+
 // ---- requirements -------------------------------------------------------------------------------------------------
 
 /// What is known of one symbol, and where it comes from.
@@ -199,7 +283,8 @@ class Collector {
   void require(const Requirement& r) {
     if (always_holds(sym_, r)) return;
     if (r.kind == Requirement::Kind::AtMost) return at_least_zero(sym_.sub(r.b, r.a), r.pos);
-    if (r.kind == Requirement::Kind::Equal && as_order(r)) return;
+    if (r.kind == Requirement::Kind::Equal && (as_order(r) || as_multiple(r))) return;
+    if (Residues(sym_, r).always_hold()) return;
     Divisors divisors(sym_, r);
     const std::vector<int64_t> found = r.kind == Requirement::Kind::Unequal ? std::vector<int64_t>() : divisors.find();
     if (found.empty()) rest.push_back(r);
@@ -226,6 +311,34 @@ class Collector {
       at_least_zero(kind == sym::Kind::Min ? sym_.sub(other, part) : sym_.sub(part, other), r.pos);
       return true;
     }
+    return false;
+  }
+
+  /// z == w*floor(z/w) says that z % w == 0; also as a part of a product.
+  bool as_multiple(const Requirement& r) {
+    const sym::Expr difference = sym_.sub(r.a, r.b);
+    const std::vector<sym::Term> terms = sym::terms(difference);
+    for (const sym::Term& term : terms)
+      for (sym::Expr atom : term.atoms) {
+        if (sym::kind(atom) != sym::Kind::FloorDiv) continue;
+        sym::Expr factor = sym_.constant(0), rest = factor;  // difference == factor*atom + rest
+        for (const sym::Term& t : terms) {
+          std::vector<sym::Expr> atoms = t.atoms;
+          const auto found = std::ranges::find(atoms, atom);
+          const bool within = found != atoms.end();
+          if (within) atoms.erase(found);
+          const sym::Expr product = sym_.mul(sym_.product(atoms), sym_.constant(t.coefficient));
+          (within ? factor : rest) = sym_.add(within ? factor : rest, product);
+        }
+        const auto [z, w] = sym::operands(atom);
+        const std::optional<sym::Expr> times = sym_.divide_exactly(factor, w);  // w is not 0 where the atom has a value
+        const bool is_never_zero = factor.lower().value_or(0) > 0 || factor.upper().value_or(0) < 0 ||
+                                   (times && times->constant().value_or(0) != 0);
+        if (!is_never_zero || sym_.equal(sym_.add(sym_.mul(rest, w), sym_.mul(factor, z)), sym_.constant(0)) != true)
+          continue;
+        require({Requirement::Kind::Multiple, z, w, r.pos});
+        return true;
+      }
     return false;
   }
 
@@ -295,7 +408,13 @@ class Collector {
       if (t.coefficient < 0) less = sym_.sub(less, term);
       if (t.coefficient > 0) more = sym_.add(more, term);
     }
-    rest.push_back({Requirement::Kind::AtMost, less, more, pos});
+    const Requirement r{Requirement::Kind::AtMost, less, more, pos};
+    Residues residues(sym_, r);
+    const std::optional<int64_t> bound = residues.lower_bound();
+    if (bound)
+      at_least(sym::symbols(e)[0], *bound, pos);
+    else if (!residues.always_hold())
+      rest.push_back(r);
   }
 
   sym::Context& sym_;
@@ -351,6 +470,33 @@ std::vector<Requirement> independent(const std::vector<std::pair<sym::Expr, Fact
   return out;
 }
 
+/// Whether a requirement excludes no size of those tried that facts and other requirements allow. An order of sizes may
+/// well exclude only larger ones.
+bool excludes_nothing(const sym::Context& sym, const Requirement& r,
+                      const std::vector<std::pair<sym::Expr, Facts>>& facts, const std::vector<Requirement>& others) {
+  if (r.kind == Requirement::Kind::AtMost) return false;
+  constexpr int tries = 4000, enough = 200;
+  std::mt19937 random(1);
+  int allowed = 0;
+  for (int n = 0; n < tries; ++n) {
+    std::map<const sym::Node*, int64_t> sizes;
+    const auto size_of = [&](sym::Expr s) -> std::optional<int64_t> {
+      const auto known = std::ranges::find(facts, s, &std::pair<sym::Expr, Facts>::first);
+      const Facts f =
+          known == facts.end() ? Facts{sym.info(s).lower, sym.info(s).upper, sym.info(s).divisor} : known->second;
+      const int64_t range = n % 4 == 0 ? 100'000 : 50;
+      int64_t size = std::max<int64_t>(f.lower.value_or(1), 1) + static_cast<int64_t>(random() % range) * f.divisor;
+      if (f.upper) size = std::min(size, *f.upper);
+      return sizes.try_emplace(s.node(), size - size % f.divisor).first->second;
+    };
+    const auto holds = [&](const Requirement& other) { return holds_at(sym, other, size_of) == true; };
+    if (!std::ranges::all_of(others, holds)) continue;
+    if (holds_at(sym, r, size_of) == false) return false;
+    ++allowed;
+  }
+  return allowed >= enough;
+}
+
 void append(std::vector<Constraint>& out, Constraint c) {
   if (std::ranges::find(out, c.formula, &Constraint::formula) == out.end()) out.push_back(std::move(c));
 }
@@ -392,10 +538,13 @@ std::vector<Constraint> constraints(const std::map<std::string, sym::Expr>& dime
                    *f.lower <= std::max<int64_t>(f.divisor, 1)});
     if (f.upper) append(out, {fmt::format("{} <= {}", text, *f.upper), whose, f.upper_pos});
   }
+  std::vector<Requirement> shown;
   for (const Requirement& r : independent(collected.facts, collected.rest)) {
+    const bool implied = excludes_nothing(sym, r, collected.facts, shown);
+    if (!implied) shown.push_back(r);
     std::vector<std::string> whose = names_of(r);
     for (std::string& name : whose) name = names.at(name);
-    append(out, {text_of(r), std::move(whose), r.pos});
+    append(out, {text_of(r), std::move(whose), r.pos, implied});
   }
   return out;
 }

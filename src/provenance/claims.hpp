@@ -28,7 +28,7 @@ struct Constraint {
   std::string formula;             ///< "height % 32 == 0"
   std::vector<std::string> names;  ///< of the symbols in it
   program::Pos pos;                ///< of the operator that needs it; unknown for facts of the dimension itself
-  bool implied = false;            ///< whether it follows from the others where sizes are at least 1
+  bool implied = false;  ///< whether it excludes no size, of those tried, that is 1 or more and that others allow
 };
 
 /// How a name is written in a formula.

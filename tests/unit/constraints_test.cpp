@@ -104,6 +104,10 @@ TEST_SUITE("constraints") {
     CHECK(text(Kind::AtMost, k(1), a) == "");
     CHECK(text(Kind::Equal, sym.min(a, k(512)), a) == "a <= 512");
     CHECK(text(Kind::Equal, sym.max(a, k(3)), a) == "a >= 3");
+    // Two chunks of a size, and three.
+    CHECK(text(Kind::AtMost, sym.add(sym.ceil_div(a, k(2)), k(1)), a) == "a >= 2");
+    CHECK(text(Kind::AtMost, sym.add(sym.mul(k(2), sym.ceil_div(a, k(3))), k(1)), a) == "2*floor((a - 1)/3) + 3 <= a");
+    CHECK(text(Kind::AtMost, half(a), a) == "");
   }
 
   TEST_CASE_FIXTURE(Fixture, "divisors are given where they are exact") {
@@ -118,6 +122,16 @@ TEST_SUITE("constraints") {
           "a % 4 == 0, b % 4 == 0");
     CHECK(text(Kind::Equal, sym.add(half(a), half(b)), half(sym.add(a, b))) ==
           "floor(a/2) + floor(b/2) == floor((a + b)/2)");
+    // Pieces of tensor_split add up to the whole.
+    CHECK(text(Kind::Equal, sym.add(sym.add(half(a, 3), half(sym.add(a, k(1)), 3)), half(sym.add(a, k(2)), 3)), a) ==
+          "");
+    CHECK(text(Kind::Equal, sym.mul(sym.mul(half(a), half(sym.mul(k(2), a))), k(2)), sym.mul(sym.mul(a, a), k(1))) ==
+          "a % 2 == 0");
+    const sym::Expr rows = half(a), columns = sym.floor_div(sym.mul(k(2), a), rows);
+    CHECK(text({{Kind::Equal, sym.mul(k(4), a), sym.mul(sym.mul(k(2), rows), columns)},
+                {Kind::Multiple, sym.mul(k(4), a), sym.mul(k(2), columns)}}) == "2*a % floor(a/2) == 0");
+    CHECK(text(Kind::Equal, sym.mul(sym.sub(a, k(1)), sym.mul(half(b), k(2))), sym.mul(sym.sub(a, k(1)), b)) !=
+          "b % 2 == 0");
     // What follows from a divisor is not said again.
     CHECK(text({{Kind::Multiple, a, k(32)}, {Kind::Equal, sym.mul(half(a), k(2)), a}}) == "a % 32 == 0");
     CHECK(text({{Kind::Multiple, a, k(4)}, {Kind::AtMost, k(3), a}}) == "a % 4 == 0");

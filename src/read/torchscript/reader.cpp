@@ -93,13 +93,18 @@ bool has_control_flow(const std::vector<program::Stmt>& body) {
   });
 }
 
+bool calls_operators(std::string_view code) {
+  return std::ranges::any_of(std::initializer_list<std::string_view>{" torch.", "(torch.", " ops.", "(ops."},
+                             [&](std::string_view call) { return code.find(call) != std::string_view::npos; });
+}
+
 /// Whether a part of the program was traced. What has no debug information is taken for traced, unless nothing has any
 /// and forward has control flow: tracing leaves none.
 bool is_traced(const Archive& archive, const Program& program) {
   if (archive.has("traced_inputs.pkl")) return true;
   size_t known = 0, unknown = 0;
   for (const program::SourceFile& file : program.files) {
-    if (file.text.find("def ") == std::string::npos) continue;
+    if (!calls_operators(file.text)) continue;
     const CodeOrigin origin = code_origin(archive, file.name);
     if (origin == CodeOrigin::Trace) return true;
     ++(origin == CodeOrigin::Script ? known : unknown);
