@@ -93,6 +93,7 @@ class Follower(TorchFunctionMode):
         for n in found:
             if _torch.uses_of(tensors[id(n)]) == uses[id(n)]:
                 _given_up(n)
+        self.watch.locate(result)
         return result
 
     # ---- sizes ---------------------------------------------------------------------------------------------------------------

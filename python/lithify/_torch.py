@@ -146,31 +146,37 @@ class Program:
 
     def __init__(self) -> None:
         self._graph = _state().graph()
+        self._added: list[Any] = []  # statements without a line
 
     def constant(self, number: bool | int | float) -> Value:
-        return self._graph.insertConstant(number)
+        value = self._graph.insertConstant(number)
+        self._added.append(value.node())
+        return value
 
     def emit(self, kind: str, operands: Sequence[Value], result: type) -> Value:
         """A statement with one result, an int, a float, a bool or a tensor."""
         node = self._graph.create(kind, list(operands), 1)
         node.output().setType(_types()[result])
+        self._added.append(node)
         return self._graph.insertNode(node).output()
 
     def size(self, value: Value, axis: int) -> Value:
-        """The size of a tensor as it is where its value is made: in-place operators may change it later."""
-        made = value.node()
-        constant = self._graph.create("prim::Constant", 1)
-        constant.i_("value", axis)
-        size = self._graph.create("aten::size", [value, constant.output()], 1)
-        for node in (constant, size):
-            node.output().setType(_integer())
-        if made.kind() == "prim::Param":
-            self._graph.prependNode(size)
-        else:
-            size.insertAfter(made)
-            size.copyMetadata(made)
-        constant.insertBefore(size)
+        """The size of a tensor as it is where its value is made: in-place operators may have changed it since."""
+        size = self.emit("aten::size", [value, self.constant(axis)], int).node()
+        if any(use.user.kind() in _RESHAPES for use in value.uses()):
+            made = value.node()
+            size.moveBefore(next(iter(self._graph.nodes()))) if made.kind() == "prim::Param" else size.moveAfter(made)
+            size.inputsAt(1).node().moveBefore(size)
         return size.output()
+
+    def locate(self, result: Any) -> None:
+        """What was added since the last call has the line of the statement that made the result."""
+        while isinstance(result, tuple | list) and result:
+            result = result[0]
+        made = value_of(result) if isinstance(result, torch.Tensor) else None
+        for node in self._added if made is not None else ():
+            node.copyMetadata(made.node())
+        self._added.clear()
 
     def tensor(self, scalar: Value, number: bool | int | float) -> torch.Tensor:
         """A tensor without dimensions that is a number of the program. `number` is what it holds in this run."""
@@ -181,6 +187,11 @@ class Program:
         value.inferTypeFrom(made)
         set_value(made, value)
         return made
+
+
+# In-place operators that change sizes.
+_RESHAPES = {f"aten::{name}_" for name in ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims", "as_strided")}
+_RESHAPES |= {"aten::resize_", "aten::resize_as_", "aten::set_"}
 
 
 def _types() -> dict[type, Any]:

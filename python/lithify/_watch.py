@@ -104,6 +104,11 @@ class Watch:
             made = self._tensors[id(term)] = program.tensor(term.scalar(program), term.value), term
         return made[0]
 
+    def locate(self, result: Any) -> None:
+        """The statements for numbers that a function got have the line of that function, whose result this is."""
+        if self._program is not None:
+            self._program.locate(result)
+
     def settle(self, term: Term) -> None:
         term.named, term.weight = True, 1
         term.scalar(self._traced())

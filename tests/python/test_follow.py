@@ -106,7 +106,7 @@ def check(row: Row, conditions: Sequence[str] = (), escapes: Sequence[str] = ())
 
 
 def compare(model: Any, capture: Capture, *args: Tensor) -> None:
-    run = Run(capture, *args)
+    run = Run(capture, *(t.clone() for t in args))  # the model may change them
     assert [bool(t) for t in run.conditions] == [outcome for _, outcome in path(capture)]
     for got, want in zip(run.outputs, flat(model(*args)), strict=True):
         assert got.dtype == want.dtype and got.shape == want.shape, (args[0].shape, got, want)
@@ -479,7 +479,16 @@ def copied(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     return z, alias + 1, deep["a"][1], copy.deepcopy(x) * 2
 
 
-@pytest.mark.parametrize("model", [written, replaced, copied])
+def reshaped(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    """The sizes of before are used when an in-place operator has changed them."""
+    z, before, given = x * 2, x.shape, y.shape
+    first = z.shape
+    z.unsqueeze_(0)
+    y.t_()
+    return z.view(first[0], -1), z.transpose_(0, 1) + z.shape[0], y.reshape(given), torch.zeros(before)
+
+
+@pytest.mark.parametrize("model", [written, replaced, copied, reshaped])
 def test_memory_of_traced_tensors(model: Callable[..., Any]) -> None:
     """x.data and copies are tensors of the program."""
     capture = captured(model)
