@@ -414,22 +414,30 @@ _LEGACY = {getattr(torch, f"{name}Tensor"): dtype for name, dtype in _DTYPES.ite
 @contextlib.contextmanager
 def _constructors() -> Iterator[None]:
     kinds = (int, float, torch.Size, torch.Tensor, *_LEGACY)
-    _builtins.replace(kinds, (Integer, Real, Truth, Shape, list, tuple, torch.Tensor), _constructed)
+    watched = (Integer, Real, Truth, Shape, list, tuple, torch.Tensor)
+    _builtins.replace(kinds, (functools._lru_cache_wrapper,), watched, _called)
     try:
         yield
     finally:
         _builtins.restore()
 
 
-def _constructed(kind: type, *args: Any) -> Any:
-    """What kind(*args) is; NotImplemented where it is what it was before."""
+def _called(callee: Any, *args: Any, **options: Any) -> Any:
+    """What callee(*args, **options) is; NotImplemented where it is what it was before."""
     capture = _capture()
     if capture is None:
         return NotImplemented
-    if kind in (int, float):
-        return _converted(capture, kind, *args)
-    if not any(is_number(a) or (type(a) in (Shape, list, tuple) and any(map(is_number, a))) for a in args):
+    if callee is int or callee is float:
+        return _converted(capture, callee, *args)
+    values = (*args, *options.values())
+    if not any(is_number(a) or (type(a) in (Shape, list, tuple) and any(map(is_number, a))) for a in values):
         return NotImplemented
+    if type(callee) is functools._lru_cache_wrapper:
+        return callee.__wrapped__(*args, **options)  # a cache would have one entry for all sizes, or a constant
+    return _constructed(callee, *args)
+
+
+def _constructed(kind: type, *args: Any) -> Any:
     if kind is torch.Size:
         return Shape(*args)
     dtype = _LEGACY.get(kind) or torch.get_default_dtype()

@@ -129,9 +129,12 @@ def kind_of(value: Value) -> str:
     return value.node().kind()  # type: ignore[no-any-return]
 
 
-def is_constant(value: Value) -> bool:
-    """Whether it is a constant or a weight."""
-    return kind_of(value) in ("prim::Constant", "prim::GetAttr")
+def is_constant(value: Value, depth: int = 4) -> bool:
+    """Whether it is a constant or a weight, or was computed from such by a few operators."""
+    node = value.node()
+    if node.kind() in ("prim::Constant", "prim::GetAttr"):
+        return True
+    return depth > 0 and node.kind() != "prim::Param" and all(is_constant(v, depth - 1) for v in node.inputs())
 
 
 def uses_of(tensor: torch.Tensor) -> int:

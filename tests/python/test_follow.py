@@ -119,6 +119,25 @@ def by_line(value: Any) -> str:
 
 # ---- what is followed ----------------------------------------------------------------------------------------------------------
 
+
+@functools.lru_cache(maxsize=2)
+def cached(n: Any) -> Any:
+    return n * 2
+
+
+class Table:
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    @functools.cache  # noqa: B019
+    def row(self, n: Any) -> Tensor:
+        return torch.arange(n) * self.factor
+
+
+cached(7)
+cached((2, 7))
+
+
 FOLLOWED: list[Row] = [
     # what asks for sizes
     lambda x, y, b, s: x.view(x.shape[0], -1) * x.shape[1] + x.size(1) - x.size(dim=-1) + x.size()[0],
@@ -197,6 +216,8 @@ FOLLOWED: list[Row] = [
     # outcomes that Python does not ask for
     lambda x, y, b, s: (x * (s > 4), x * ((s > 4) + 1), x * ((s > 4) & (b > 1)), x * ((s > 4) | (b > 1)), x * (s != 4) * 2),
     lambda x, y, b, s: (float(s), s, s / 2, s > 3, x.shape, [b, (s,)]) if isinstance(s, int) and isinstance(s / 2, float) else x,
+    # caches, whatever they hold already
+    lambda x, y, b, s: x * cached(s) + cached(tuple(x.shape))[1] + cached(n=b) + Table(2).row(s),
     # torch.Size
     lambda x, y, b, s: (
         x * x.shape[1:].numel(),
@@ -437,7 +458,6 @@ def test_escapes(row: Row, escapes: list[str]) -> None:
 
 
 CACHE: dict[Any, Any] = {7: 2.0, 9: 3.0, (2, 7): 4.0}
-cached = functools.lru_cache(lambda n: n * 2)
 
 # Keys of dicts, sets and caches: a hash is an escape, and a key that is found is a condition.
 KEYS: list[tuple[Row, list[str], list[str]]] = [
@@ -447,7 +467,6 @@ KEYS: list[tuple[Row, list[str], list[str]]] = [
     (lambda x, y, b, s: x * (2.0 if s in {7, 9} else 1.0), ["S == 7"], ["hash: S"]),
     (lambda x, y, b, s: x * (2.0 if s in {8, 9} else 1.0), [], ["hash: S"]),
     (lambda x, y, b, s: x * len({b, s}), [], ["hash: B", "hash: S"]),
-    (lambda x, y, b, s: x * cached(s), [], ["hash: S"]),
 ]
 
 
@@ -779,6 +798,7 @@ def test_int_and_float_in_hot_loops() -> None:
 def test_without_the_extension_int_is_an_escape(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_patched, "_builtins", None)
     check(lambda x, y, b, s: x * int(s), [], ["int: S"])
+    check(lambda x, y, b, s: x * cached(s), [], ["hash: S"])
 
 
 class Keeps(nn.Module):
