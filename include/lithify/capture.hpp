@@ -72,6 +72,7 @@ struct Capture {
   std::optional<Followed> followed;  ///< if the front end followed sizes through the code
   /// Where contents of inputs escape: the program has one outcome of what follows.
   std::vector<std::string> escaped_data;
+  std::vector<std::string> state;        ///< numbers of the model that every run changes and that its results depend on
   std::vector<CustomOperator> plugins;   ///< for operators that only this program has
   std::vector<std::string> assumptions;  ///< what the program assumes of its inputs, each a clause: "that ..."
   std::shared_ptr<const void> keep;      ///< owns the memory that `model` points into

@@ -180,6 +180,10 @@ struct ExportOptions {
   State state = State::Refuse;  ///< what happens to buffers that the model changes
   /// Loops of at most this many iterations, where that is known, are unrolled; others become Loop.
   int64_t unroll = 128;
+  /// Live models are run at most this many times at other sizes, to capture what they do there. What is left out limits
+  /// the claims.
+  int64_t capture_runs = 24;
+  double capture_seconds = 10;  ///< in runs at other sizes, after which no further one begins
 
   std::string custom_ops;               ///< declarations of custom operators, as in docs/custom-operators.md
   std::vector<CustomOperator> plugins;  ///< custom operators by functions

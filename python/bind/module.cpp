@@ -157,6 +157,8 @@ void define_options(nb::module_& m) {
   define_option(options, "output_names", &ExportOptions::output_names);
   define_option(options, "strict", &ExportOptions::strict);
   define_option(options, "unroll", &ExportOptions::unroll);
+  define_option(options, "capture_runs", &ExportOptions::capture_runs);
+  define_option(options, "capture_seconds", &ExportOptions::capture_seconds);
   define_option(options, "custom_ops", &ExportOptions::custom_ops);
   define_option(options, "custom_opsets", &ExportOptions::custom_opsets);
   define_option(options, "allow_custom", &ExportOptions::allow_custom);
@@ -222,7 +224,7 @@ struct PythonCapture {
   std::vector<std::string> inputs, input_names, output_names;
   Axes dynamic_axes;
   std::optional<PythonFollowed> followed;
-  std::vector<std::string> escaped_data, assumptions;
+  std::vector<std::string> escaped_data, assumptions, state;
   std::vector<Plugin> plugins;
 };
 
@@ -233,14 +235,15 @@ void define_capture(nb::module_& m) {
           [](PythonCapture* self, nb::bytes file, std::map<std::string, Live> weights, nb::object keep,
              std::vector<std::string> inputs, std::vector<std::string> input_names,
              std::vector<std::string> output_names, Axes dynamic_axes, std::optional<PythonFollowed> followed,
-             std::vector<std::string> escaped_data, std::vector<std::string> assumptions, std::vector<Plugin> plugins) {
+             std::vector<std::string> escaped_data, std::vector<std::string> assumptions,
+             std::vector<std::string> state, std::vector<Plugin> plugins) {
             new (self) PythonCapture{std::move(file),         std::move(weights),     std::move(keep),
                                      std::move(inputs),       std::move(input_names), std::move(output_names),
                                      std::move(dynamic_axes), std::move(followed),    std::move(escaped_data),
-                                     std::move(assumptions),  std::move(plugins)};
+                                     std::move(assumptions),  std::move(state),       std::move(plugins)};
           },
           nb::kw_only(), "file"_a, "weights"_a, "keep"_a.none(), "inputs"_a, "input_names"_a, "output_names"_a,
-          "dynamic_axes"_a, "followed"_a.none(), "escaped_data"_a, "assumptions"_a, "plugins"_a);
+          "dynamic_axes"_a, "followed"_a.none(), "escaped_data"_a, "assumptions"_a, "state"_a, "plugins"_a);
 }
 
 /// A live model of Python: an object with `sample_sizes()`, `capture(kind, sizes, vary_contents)`, and `check(file,
@@ -298,6 +301,7 @@ class PythonModel final : public FrontEnd {
     out.followed = followed_of(from.followed);
     out.escaped_data = from.escaped_data;
     out.assumptions = from.assumptions;
+    out.state = from.state;
     out.plugins = plugins_of(from.plugins);
     out.keep = std::shared_ptr<const void>(made.release().ptr(), [](PyObject* object) {
       const nb::gil_scoped_acquire held;

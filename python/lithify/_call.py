@@ -96,6 +96,7 @@ class Call:
             followed=_followed(captured.followed),
             escaped_data=captured.data,
             assumptions=captured.guards,
+            state=captured.state,
             plugins=self.translations.plugins,
         )
 
@@ -172,9 +173,19 @@ class Call:
     def _trace_sample(self) -> Capture:
         while True:
             try:
-                return self._trace(self.arguments)
+                captured = self._trace(self.arguments)
             except _capture.UsedByPython as used:
                 self._keep_number(used.index, used.where)
+                continue
+            if captured.state and self._repeats():
+                captured.state = []
+            return captured
+
+    def _repeats(self) -> bool:
+        """Whether a second run has the same results on the sample as the first."""
+        with undisturbed(self.root, self.training, self.model), warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            return _capture.repeats(lambda *t: _capture.run(self.model, self.arguments, t), self.arguments.tensors)
 
     def _keep_number(self, index: int, where: str) -> None:
         """An argument that was given as a number stays one, as in torch.onnx.export: it is not an input of the file."""

@@ -44,6 +44,7 @@ class Capture:
     outputs: list[str] | None = None  # names of the outputs, where the capture knows them
     data: list[str] = field(default_factory=list)  # where contents of inputs escape: the trace has one outcome of what follows
     followed: Followed | None = None  # what is known of sizes outside of the program, if they were followed
+    state: list[str] = field(default_factory=list)  # numbers of the model that the run changed
     guards: list[str] = field(default_factory=list)  # where contents are checked: another outcome than the recorded one raises
     notes: list[str] = field(default_factory=list)  # for the user
     keep: list[torch.Tensor] = field(default_factory=list)
@@ -63,8 +64,10 @@ def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any."""
 
     def run(follower: Follower) -> Capture:
-        with undisturbed(root, None):
-            return _recorded(root, call, arguments, functions, follower)
+        with undisturbed(root, None, call) as changes:
+            captured = _recorded(root, call, arguments, functions, follower)
+        captured.state = changes.numbers
+        return captured
 
     follower, failed = Follower(LEVELS[0], arguments.numbers), ""
     for level in LEVELS:
@@ -146,14 +149,19 @@ def run(call: Callable[..., Any], arguments: Arguments, tensors: Sequence[torch.
 
 def _is_same(captured: Callable[..., Any], model: Callable[..., Any], sample: Sequence[torch.Tensor]) -> bool:
     """Whether both have the same results, as far as the model has the same twice. Some ask whether they are captured."""
+    expected = _results(model, sample)
+    return _alike(expected, _results(captured, sample)) or not _alike(expected, _results(model, sample))
 
-    def results(module: Callable[..., Any]) -> Sequence[torch.Tensor]:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            return module(*(t.clone() for t in sample))  # type: ignore[no-any-return]
 
-    expected = results(model)
-    return _alike(expected, results(captured)) or not _alike(expected, results(model))
+def repeats(model: Callable[..., Any], sample: Sequence[torch.Tensor]) -> bool:
+    """Whether a second run has the same results as the first."""
+    return _alike(_results(model, sample), _results(model, sample))
+
+
+def _results(model: Callable[..., Any], sample: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return model(*(t.clone() for t in sample))  # type: ignore[no-any-return]
 
 
 def _alike(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:

@@ -86,6 +86,8 @@ def export(
     recover: Recover = "decided",
     strict: bool = False,
     unroll: int = 128,
+    capture_runs: int = 24,
+    capture_seconds: float = 10,
     self_check: bool = False,
 ) -> Result:
     """Writes `model` as ONNX. All arguments are those of torch.onnx.export, and these:
@@ -102,6 +104,9 @@ def export(
         decides ("decided"), or also those that it leaves a choice for ("guess").
     strict: refuse constants that may be sizes of the sample, of which the default only warns.
     unroll: unroll loops of at most this many iterations, where that is known; others become Loop.
+    capture_runs: run the model at most this many times at other sizes, to capture what it does there; what is left out limits
+        the claims.
+    capture_seconds: start no further run of the model after this many seconds in runs at other sizes.
     self_check: compare every value with the type and sizes that torch.export recorded of it.
 
     `opset_version` is a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17".
@@ -145,6 +150,8 @@ def export(
         recover=recover,
         strict=strict,
         unroll=unroll,
+        capture_runs=capture_runs,
+        capture_seconds=capture_seconds,
         self_check=self_check,
         custom_opsets=dict(custom_opsets or {}),
     )

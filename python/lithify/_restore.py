@@ -12,7 +12,8 @@ import functools
 import random
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -35,20 +36,28 @@ _DATA = (*_ATOMS, *_CONTAINERS, tuple, frozenset, torch.Tensor)
 _Cached = type(functools.lru_cache(lambda: None))
 
 
+@dataclass
+class Changes:
+    """What was put back, once it was."""
+
+    numbers: list[str] = field(default_factory=list)  # names of attributes and variables
+
+
 @contextlib.contextmanager
-def undisturbed(module: nn.Module | None, training: bool | None, call: Any = None) -> Iterator[None]:
+def undisturbed(module: nn.Module | None, training: bool | None, call: Any = None) -> Iterator[Changes]:
     """Sets the training flags (None: leaves them), and puts the model and the random state back at the end; also what `call`
     keeps, if something else than the module is called. Raises ExportError where a run wrote to parameters that are too large to
     be copied."""
     modules = list(module.modules()) if module is not None else []
     devices = sorted({t.device.index for m in modules for t in m._parameters.values() if t is not None and t.is_cuda})
-    before = _Snapshot(modules, call)
+    before, changes = _Snapshot(modules, call), Changes()
     try:
         with torch.random.fork_rng(devices=devices), _python_random(), _mode(modules, training):
-            yield
+            yield changes
     except BaseException:
         before.restore()
         raise
+    changes.numbers = before.changed_numbers()
     written = before.restore()
     if written and module is not None:
         names = [name for name, t in module.named_parameters() if any(t is w for w in written)]
@@ -244,6 +253,28 @@ class _Snapshot:
             functions.append(value)
             self._pending.append(value)
 
+    # ---- what has changed ---------------------------------------------------------------------------------------------
+
+    def changed_numbers(self) -> list[str]:
+        """The names of attributes and variables that had a number and now have another."""
+        found: list[str] = []
+
+        def compare(before: Iterable[tuple[Any, Any]], now: Mapping[Any, Any]) -> None:
+            found.extend(str(name) for name, old in before if type(old) in _NUMBERS and _is_other(old, now.get(name)))
+
+        for owner, _, attributes in self._objects:
+            compare(attributes, vars(owner))
+        for container, items in self._containers:
+            if isinstance(container, dict):
+                compare(items, container)
+        for kind, data in self._classes:
+            compare(data.items(), vars(kind))
+        for space, name, value in self._names.values():
+            compare([(name, value)], space)
+        for cell, contents in self._cells:
+            compare([("a variable of a function", contents)], {"a variable of a function": cell.cell_contents})
+        return list(dict.fromkeys(found))
+
     # ---- putting it back ----------------------------------------------------------------------------------------------
 
     def restore(self) -> list[torch.Tensor]:
@@ -284,6 +315,11 @@ class _Snapshot:
                     whole.copy_(copy)
         versions = {id(tensor): version for tensor, _, version in self._tensors}
         return [t for t, _, copy in self._contents if copy is None and t._version != versions[id(t)]]
+
+
+def _is_other(old: Any, new: Any) -> bool:
+    """Whether a number is another than before, and no size of the run."""
+    return type(new) in (bool, int, float, complex) and bool(old != new)
 
 
 def _items(container: Any) -> list[Any]:

@@ -51,7 +51,7 @@ void Exploration::run(Capture sample) {
     const auto nearest =
         std::ranges::min_element(sides_, {}, [&](const Side& s) { return distance(sample_, s.sizes.front()); });
     if (nearest == sides_.end()) return;
-    if (runs_ >= budget_.runs || seconds_ >= budget_.seconds) {
+    if (is_spent()) {
       for (const Side& s : sides_)
         failed_[side_prefix(s)] =
             fmt::format("the budget of {} runs and {} seconds is spent", budget_.runs, budget_.seconds);
@@ -125,7 +125,7 @@ void Exploration::settle(Path& path) {
 void Exploration::enlarge(std::vector<Recording>& recordings) {
   const std::string key = signature(recordings[0].capture);
   for (const Sizes& sizes : many_sizes(recordings[0].sizes)) {
-    if (recordings.size() >= enough_recordings) return;
+    if (recordings.size() >= enough_recordings || is_spent()) return;
     try {
       Capture capture = record(sizes);
       if (signature(capture) != key) continue;

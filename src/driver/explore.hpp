@@ -48,8 +48,8 @@ struct Path {
 
 /// How much work an exploration may be.
 struct Budget {
-  int runs = 24;        ///< of the model
-  double seconds = 10;  ///< that they take, after which no further run begins
+  int64_t runs;    ///< of the model, after that on the sample
+  double seconds;  ///< that they take, after which no further run begins
 };
 
 /// A formula over the sizes s0, s1, ... of lithify::Followed as one of the dynamic dimensions; nothing where it depends
@@ -95,12 +95,13 @@ class Exploration {
   Prefix side_prefix(const Side& side) const;
   bool is_covered(const Prefix& prefix) const;
   void find_sides(size_t path);
+  bool is_spent() const { return runs_ >= budget_.runs || seconds_ >= budget_.seconds; }
 
   Sizes sample_;
   Record record_;
   Settle settle_;
   Budget budget_;
-  int runs_ = 0;
+  int64_t runs_ = 0;
   double seconds_ = 0;
   std::vector<Path> paths_;
   std::vector<PathCondition> conditions_;

@@ -33,6 +33,26 @@ Diagnostic captured(Severity severity, std::string message) {
   return {Code::CannotCapture, severity, std::move(message), {}, "", ""};
 }
 
+/// A number in the model's code that every run changes, as a counter does, and that results depend on.
+Diagnostic keeps_number(const std::string& name, Severity severity) {
+  if (severity == Severity::Warning)
+    return {Code::UnsupportedState,
+            severity,
+            fmt::format("the results depend on '{}', which every run of the model changes; the exported model starts "
+                        "every run with its value now",
+                        name),
+            {},
+            "",
+            name};
+  return {Code::UnsupportedState,
+          severity,
+          fmt::format("the results depend on '{}', which every run changes", name),
+          {},
+          fmt::format("{} resets it in every run; as a tensor in a buffer, it can be an input and an output",
+                      option("state", "frozen")),
+          name};
+}
+
 class LiveExport {
  public:
   LiveExport(FrontEnd& model, const ExportOptions& options) : model_(model), options_(options) {}
@@ -41,6 +61,25 @@ class LiveExport {
     if (options_.discover)
       throw Error(Code::BadOption, "axes that can be dynamic are detected for files only",
                   fmt::format("declare them by {}", option("dynamic_axes")));
+    LiveConverted out = converted(strategy);
+    for (const Capture& c : out.captures) {
+      for (const std::string& what : c.assumptions)
+        note(captured(Severity::Warning, fmt::format("it is assumed {}, as in the sample", what)));
+      for (const std::string& name : c.state) note(keeps_number(name, Severity::Warning));
+    }
+    for (Diagnostic& d : notes_) out.converted.evaluated->report(std::move(d));
+    return out;
+  }
+
+ private:
+  /// For the result, once.
+  void note(Diagnostic d) {
+    if (std::ranges::find(notes_, d.message, &Diagnostic::message) == notes_.end()) notes_.push_back(std::move(d));
+  }
+
+  // ---- strategies -------------------------------------------------------------------------------------------------
+
+  LiveConverted converted(CaptureStrategy strategy) {
     switch (strategy) {
       case CaptureStrategy::Trace:
         return asked(CaptureKind::Trace);
@@ -54,14 +93,11 @@ class LiveExport {
     throw Error(Code::Internal, "there is no such strategy");
   }
 
- private:
-  // ---- strategies -------------------------------------------------------------------------------------------------
-
   LiveConverted asked(CaptureKind kind) {
     Captures captures;
     captures.push_back(require({kind, {}, false}));
     for (const std::string& what : captures[0].escaped_data)
-      notes_.push_back(captured(Severity::Warning, "the trace follows only one outcome of " + what));
+      note(captured(Severity::Warning, "the trace follows only one outcome of " + what));
     const std::optional<Followed> followed = captures[0].followed;
     LiveConverted out = convert(std::move(captures), kind, "asked for");
     if (followed) out.facts = one_path(*followed, *out.converted.evaluated);
@@ -113,7 +149,8 @@ class LiveExport {
         [&](const Sizes& sizes) {
           return capture({CaptureKind::Trace, sizes, false});
         },
-        [&](const std::vector<Recording>& recordings) { return settled(recordings); }, Budget());
+        [&](const std::vector<Recording>& recordings) { return settled(recordings); },
+        {options_.capture_runs, options_.capture_seconds});
     exploration.run(std::move(traced));
     LiveConverted out = merged(exploration);
     out.seconds = seconds_;
@@ -347,6 +384,8 @@ class LiveExport {
     try {
       Capture out = model_.capture(request);
       count();
+      if (!out.state.empty() && options_.state != ExportOptions::State::Frozen)
+        throw Error(keeps_number(out.state[0], Severity::Error));
       return out;
     } catch (const CannotCapture&) {
       count();
@@ -432,11 +471,6 @@ class LiveExport {
     std::vector<Source> sources;
     for (const Capture& c : captures) sources.push_back({c.model, c.inputs});
     LiveConverted out{driver::convert(sources, options, first.followed), kind, std::move(reason), seconds_, {}};
-    for (Diagnostic& d : notes_) out.converted.evaluated->report(std::move(d));
-    for (const Capture& c : captures)
-      for (const std::string& what : c.assumptions)
-        out.converted.evaluated->report(
-            captured(Severity::Warning, fmt::format("it is assumed {}, as in the sample", what)));
     out.captures = std::move(captures);
     return out;
   }

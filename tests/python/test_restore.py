@@ -241,6 +241,33 @@ def test_a_capture_leaves_the_model_as_it_was(kind: type[nn.Module], how: Any, u
             torch.testing.assert_close(model(given), twin(given))
 
 
+class Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.runs += 1
+        return x * self.runs
+
+
+class CountsOnly(Counts):
+    def forward(self, x: Tensor) -> Tensor:
+        self.runs += 1
+        return x * 2
+
+
+def test_numbers_that_results_depend_on_and_every_run_changes() -> None:
+    """A counter is state as a buffer is; one that nothing depends on is none."""
+    x, dynamic = torch.randn(3, 4), {"x": {0: "batch"}}
+    model = Counts()
+    with pytest.raises(lithify.ExportError, match="LTH049: the results depend on 'runs', which every run changes"):
+        lithify.export(model, x, dynamic_axes=dynamic)
+    result = lithify.export(model, x, dynamic_axes=dynamic, state="frozen")
+    assert model.runs == 0 and "'runs', which every run of the model changes" in str(result)
+    assert not lithify.export(CountsOnly(), x, dynamic_axes=dynamic).messages
+
+
 def test_a_function_leaves_its_tables_as_they_were() -> None:
     fc = nn.Linear(4, 4)
     seen: list[Tensor] = []

@@ -76,14 +76,14 @@ class TextModel final : public FrontEnd {
   }
 };
 
-ExportResult exported(TextModel& model) {
+ExportResult exported(TextModel& model, const ExportOptions& options = {}) {
   std::vector<std::byte> out;
   return export_live(model, CaptureStrategy::Auto,
                      [&](uint64_t size) {
                        out.resize(size);
                        return out.data();
                      },
-                     {});
+                     options);
 }
 
 std::string flat(int64_t batch, int64_t seq) { return "torch.view(x, [" + std::to_string(batch * seq) + ", 4])"; }
@@ -136,6 +136,19 @@ TEST_CASE("a side at which the model does not run is a constraint") {
   const ExportResult r = exported(model);
   CHECK(r.claims.holds({{"batch", 1}, {"seq", 9}}) == true);
   CHECK(r.claims.holds({{"batch", 1}, {"seq", 10}}) == false);
+}
+
+TEST_CASE("runs at other sizes are bounded, and what is left out is a constraint") {
+  TextModel model;
+  model.at_least = 10;
+  model.returned = [](int64_t, int64_t seq) { return seq >= 10 ? "torch.relu(x)" : "torch.neg(x)"; };
+  ExportOptions options;
+  options.capture_runs = 0;
+  CHECK(exported(model, options).claims.holds({{"batch", 1}, {"seq", 10}}) == false);
+  options = {};
+  options.capture_seconds = 0;
+  CHECK(exported(model, options).claims.holds({{"batch", 1}, {"seq", 10}}) == false);
+  CHECK(model.asked.size() == 2);
 }
 
 TEST_CASE("contents that escape need another kind of capture, and all reasons are reported") {
