@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/restored.hpp"
+#include "merge/operators.hpp"
 #include "program/text.hpp"
 
 namespace lithify::merge {
@@ -312,30 +313,30 @@ class Inliner {
   int depth_ = 0;
 };
 
-/// Puts the steps that compute numbers of sizes right before the first step that needs them. Where the code around the
-/// program asked for a size says nothing: of an unused one, the trace has no step at all.
+/// Computes the numbers that a step takes from sizes right before it, and for it alone. Where the code around the
+/// program asked for a size says nothing; and what is computed next to its use is never a number that one branch has
+/// computed for another.
 class Sinking {
  public:
-  explicit Sinking(Straight& code) : code_(code), at_(code.steps.size(), unplaced) {}
+  explicit Sinking(Straight& code)
+      : code_(code), at_(code.steps.size()), left_(most_copies * code.steps.size()), is_number_(code.steps.size()) {}
 
   void run() {
     if (std::ranges::any_of(code_.steps, [](const Step& s) { return changes_sizes(s); })) return;
-    is_number_.resize(code_.steps.size());
-    for (size_t i = 1; i < code_.steps.size(); ++i) is_number_[i] = computes_number(code_.steps[i].operation);
+    find_numbers();
     // Results stay where they are: conditions are among them, and decide what follows.
     std::vector<bool> stays(code_.steps.size());
     for (const Node& result : code_.results)
       if (result.value) stays[result.value->step] = true;
     for (uint32_t i = 0; i < code_.steps.size(); ++i)
       if (!is_number_[i] || stays[i]) place(i);
-    for (uint32_t i = 0; i < code_.steps.size(); ++i) place(i);
-    for (Step& step : sunk_) renumber(step.operation);
-    for (Node& result : code_.results) renumber(result);
+    for (Node& result : code_.results)
+      if (result.value) result.value->step = at_[result.value->step].value();
     code_.steps = std::move(sunk_);
   }
 
  private:
-  static constexpr uint32_t unplaced = static_cast<uint32_t>(-1);
+  static constexpr size_t most_copies = 8;  // in all, for each step
 
   static bool changes_sizes(const Step& step) {
     static const std::set<std::string_view> names = {
@@ -344,11 +345,47 @@ class Sinking {
     return step.operation.expr && names.contains(step.operation.expr->name);
   }
 
+  void find_numbers() {
+    std::vector<bool> written(code_.steps.size());
+    for (size_t i = 1; i < code_.steps.size(); ++i) {
+      const Node& operation = code_.steps[i].operation;
+      const std::optional<size_t> to = written_operand(operation);
+      if (to && operation.items[*to].value) written[operation.items[*to].value->step] = true;
+    }
+    for (size_t i = 1; i < code_.steps.size(); ++i)
+      is_number_[i] = !written[i] && computes_number(code_.steps[i].operation);
+  }
+
   bool computes_number(const Node& operation) const {
-    static const std::set<std::string_view> arithmetic = {"aten::add",      "aten::sub",       "aten::mul", "aten::neg",
-                                                          "aten::floordiv", "aten::remainder", "aten::div", "prim::max",
-                                                          "prim::min",      "prim::abs",       "aten::eq",  "aten::ne",
-                                                          "aten::lt",       "aten::le",        "aten::gt",  "aten::ge"};
+    static const std::set<std::string_view> arithmetic = {"aten::add",
+                                                          "aten::sub",
+                                                          "aten::mul",
+                                                          "aten::neg",
+                                                          "aten::floordiv",
+                                                          "aten::remainder",
+                                                          "aten::div",
+                                                          "aten::truediv",
+                                                          "aten::pow",
+                                                          "aten::sqrt",
+                                                          "aten::ceil",
+                                                          "aten::floor",
+                                                          "prim::max",
+                                                          "prim::min",
+                                                          "prim::abs",
+                                                          "aten::eq",
+                                                          "aten::ne",
+                                                          "aten::lt",
+                                                          "aten::le",
+                                                          "aten::gt",
+                                                          "aten::ge",
+                                                          "aten::Int",
+                                                          "aten::IntImplicit",
+                                                          "aten::Float",
+                                                          "aten::round",
+                                                          "aten::log2",
+                                                          "prim::NumToTensor",
+                                                          "aten::__not__",
+                                                          "aten::ScalarImplicit"};
     if (operation.value || operation.expr->kind != Kind::Operator) return false;
     if (operation.expr->name == "aten::size") return operation.items.size() == 2;
     return arithmetic.contains(operation.expr->name) && std::ranges::all_of(operation.items, [&](const Node& n) {
@@ -356,27 +393,41 @@ class Sinking {
            });
   }
 
-  /// What a step needs comes before it.
-  void place(uint32_t step) {
-    if (at_[step] != unplaced) return;
-    at_[step] = unplaced - 1;  // no step needs itself
-    place_needed(code_.steps[step].operation);
-    at_[step] = static_cast<uint32_t>(sunk_.size());
-    sunk_.push_back(std::move(code_.steps[step]));
-  }
-  void place_needed(const Node& n) {
-    if (n.value) return place(n.value->step);
-    for (const Node& item : n.items) place_needed(item);
+  /// Adds a step, after what it takes.
+  void place(uint32_t i) {
+    Step step = code_.steps[i];
+    Copies copies;
+    rewire(step.operation, step, copies);
+    at_[i] = static_cast<uint32_t>(sunk_.size());
+    sunk_.push_back(std::move(step));
   }
 
-  void renumber(Node& n) const {
-    if (n.value) n.value->step = at_[n.value->step];
-    for (Node& item : n.items) renumber(item);
+  using Copies = std::unordered_map<uint32_t, uint32_t>;  // of the steps for one user: where they are now
+
+  void rewire(Node& n, const Step& user, Copies& copies) {
+    if (n.value) n.value->step = is_number_[n.value->step] ? copied(n.value->step, user, copies) : *at_[n.value->step];
+    for (Node& item : n.items) rewire(item, user, copies);
+  }
+
+  /// The number that a step computes, for a user.
+  uint32_t copied(uint32_t i, const Step& user, Copies& copies) {
+    if (at_[i] && left_ == 0) return *at_[i];
+    if (const auto known = copies.find(i); known != copies.end()) return known->second;
+    Step step = code_.steps[i];
+    step.scope = user.scope;
+    step.pos = pos_of(user);
+    rewire(step.operation, user, copies);
+    const auto at = static_cast<uint32_t>(sunk_.size());
+    sunk_.push_back(std::move(step));
+    if (left_ > 0) --left_;
+    if (left_ == 0) at_[i] = at;
+    return copies[i] = at;
   }
 
   Straight& code_;
-  std::vector<uint32_t> at_;     // of each step: where it is now
-  std::vector<bool> is_number_;  // of each step
+  std::vector<std::optional<uint32_t>> at_;  // of each step that is there once: where it is now
+  size_t left_;                              // of the copies
+  std::vector<bool> is_number_;              // of each step
   std::vector<Step> sunk_;
 };
 
@@ -386,14 +437,20 @@ bool Node::is_literal() const {
   return !value && (expr->kind == Kind::Int || expr->kind == Kind::Float || expr->kind == Kind::Constant);
 }
 
-Straight straightened(const program::Program& trace) {
-  trace.forward();
+Straight straightened(const program::Program& trace, const std::vector<size_t>& results) {
   Straight out = Inliner(trace).run();
+  std::vector<Node> kept;
+  for (const size_t i : results) {
+    if (i >= out.results.size()) throw Error(Code::BadProgram, "a recording has fewer results than outputs");
+    kept.push_back(out.results[i]);
+  }
+  out.results = std::move(kept);
   Sinking(out).run();
   return out;
 }
 
 program::Pos pos_of(const Step& step) {
+  if (step.pos) return *step.pos;
   if (step.operation.expr) return step.operation.expr->pos;
   return step.statement ? step.statement->pos : program::Pos();
 }

@@ -32,16 +32,18 @@ struct Step {
   Node operation;
   const program::Stmt* statement = nullptr;  ///< that assigns its results; nullptr where it stands inside another
   uint32_t results = 1;
-  std::string scope;  ///< the path of the module that runs it: "encoder.layer.0"
+  std::string scope;                     ///< the path of the module that runs it: "encoder.layer.0"
+  std::optional<program::Pos> pos = {};  ///< of the step that it computes a number for, where that is its purpose
 };
 
 struct Straight {
   std::vector<Step> steps;    ///< in the order in which they run; the first is empty, and has the parameters
-  std::vector<Node> results;  ///< of forward: the items of its tuple, or the one value
+  std::vector<Node> results;  ///< those of forward that were asked for
 };
 
-/// What forward runs. Functions with control flow stay calls. Throws TracesDiverge when forward itself has any.
-Straight straightened(const program::Program& trace);
+/// What forward runs for these of its results. Functions with control flow stay calls. Throws TracesDiverge when forward
+/// itself has any.
+Straight straightened(const program::Program& trace, const std::vector<size_t>& results);
 
 /// The position of a step in the texts of its program.
 program::Pos pos_of(const Step& step);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <set>
 
 #include "base/options.hpp"
@@ -98,14 +99,12 @@ uint64_t contents_of(const Node& literal, size_t trace, const Definitions& defin
 }
 
 Trace read(size_t recording, const Recording& r, size_t trace, Definitions& definitions, Numbers& keys) {
-  Trace out{recording, r.outputs, straightened(*r.program), {}, {}, {}};
-  if (out.outputs > out.code.results.size())
-    throw Error(Code::BadProgram, "a recording has fewer results than outputs");
-  for (const Recording::Asked& a : r.asked) {
-    const std::optional<ValueRef> value =
-        a.result < out.code.results.size() ? out.code.results[a.result].value : std::nullopt;
-    out.asked.push_back({a.condition, a.outcome, value});
-  }
+  std::vector<size_t> results(r.outputs);
+  std::iota(results.begin(), results.end(), size_t{0});
+  for (const Recording::Asked& a : r.asked) results.push_back(a.result);
+  Trace out{recording, r.outputs, straightened(*r.program, results), {}, {}, {}};
+  for (size_t i = 0; i < r.asked.size(); ++i)
+    out.asked.push_back({r.asked[i].condition, r.asked[i].outcome, out.code.results[r.outputs + i].value});
   for (const Step& step : out.code.steps) {
     const bool parameters = out.keys.empty();
     out.keys.push_back(parameters ? keys.of(fmt::format("{} parameters", step.results))

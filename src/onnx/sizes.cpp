@@ -209,8 +209,8 @@ Value* Builder::lifted(Value* v) {
   if (v->contents && std::ranges::all_of(*v->contents, [&](Dim e) { return computable(e); }))
     return symbolic(v->dtype, v->shape, *v->contents);
   static const std::set<std::string_view> total{
-      "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal",   "Not",      "And", "Or",
-      "Add",  "Sub",         "Mul",     "Cast",           "Squeeze", "Unsqueeze"};
+      "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal",     "Not",   "And", "Or", "Add",
+      "Sub",  "Mul",         "Cast",    "Squeeze",        "Unsqueeze", "Where", "Min", "Max"};
   if (!v->producer || !total.contains(v->producer->op_type) || !numel(v->shape).is(1)) return nullptr;
   Inputs inputs;
   for (Value* in : v->producer->inputs) {

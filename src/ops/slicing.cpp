@@ -100,8 +100,19 @@ Dim clamped_bound(sym::Context& sym, Dim bound, Dim size) {
   return sym.max(sym.sub(bound, sym.mul(size, below)), zero);
 }
 
+namespace {
+
+// A bound of unknown sign counted from the start: the builder takes only those that it knows to count from one end.
+Dim with_known_sign(sym::Context& sym, Dim bound, Dim size) {
+  const bool known = bound.is_constant() || bound.lower().value_or(-1) >= 0 || bound.upper().value_or(0) < 0;
+  return known ? bound : sym.min(clamped_bound(sym, bound, size), size);
+}
+
+}  // namespace
+
 Slice python_slice(sym::Context& sym, int64_t axis, Dim size, Dim start, Dim end, int64_t step) {
-  Slice s{axis, from_the_end(sym, start, size), from_the_end(sym, end, size), step};
+  Slice s{axis, with_known_sign(sym, from_the_end(sym, start, size), size),
+          with_known_sign(sym, from_the_end(sym, end, size), size), step};
   if (s.start.is_constant() && s.end.is_constant()) return s;
   Dim count = sym.sub(clamped_bound(sym, s.end, size), clamped_bound(sym, s.start, size));
   const Dim none = sym.constant(0);
