@@ -120,6 +120,18 @@ Value* unchanged(Builder& b, std::string_view type, const Inputs& inputs) {
   return commutes && keeps(inputs[1], inputs[0]) ? inputs[1] : nullptr;
 }
 
+// A choice by the same condition inside a choice is made already.
+void choose_once(Builder& b, Inputs& inputs) {
+  const Shape all = b.broadcast(b.broadcast(inputs[0]->shape, inputs[1]->shape), inputs[2]->shape);
+  for (size_t side : {1, 2}) {
+    const Node* inner = made_by(inputs[side], "Where");
+    if (!inner || inner->inputs[0] != inputs[0]) continue;
+    Value* chosen = inner->inputs[side];
+    if (b.broadcast(b.broadcast(inputs[0]->shape, inputs[3 - side]->shape), chosen->shape) == all)
+      inputs[side] = chosen;
+  }
+}
+
 }  // namespace
 
 // The value that an operator gives without a node, or nullptr; its inputs may become simpler ones.
@@ -131,6 +143,7 @@ Value* Builder::simplified(std::string_view type, Inputs& inputs, Attributes& at
     inputs[0] = inputs[0]->producer->inputs[0];
     std::swap(inputs[1], inputs[2]);
   }
+  if (type == "Where") choose_once(*this, inputs);
   if (type == "And" || type == "Or")
     if (Value* v = other_flag(*this, type, inputs)) return v;
   if (type == "GreaterOrEqual")

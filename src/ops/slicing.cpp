@@ -50,6 +50,65 @@ OnnxValue* axis_mask(Builder& b, int64_t size, const std::vector<int64_t>& posit
   return bools(b, mask, sizes);
 }
 
+// A bound of a slice as a position, which may be outside of the axis.
+Dim unclamped_bound(sym::Context& sym, Dim bound, Dim size) {
+  if (bound.is(to_the_end)) return size;
+  if (bound.is(std::numeric_limits<int64_t>::min())) return sym.constant(0);
+  if (bound.lower().value_or(-1) >= 0) return bound;
+  if (bound.upper().value_or(0) < 0) return sym.add(size, bound);
+  // Of unknown sign: the size is added where max(min(bound, 0), -1) is -1.
+  return sym.sub(bound, sym.mul(size, sym.max(sym.min(bound, sym.constant(0)), sym.constant(-1))));
+}
+
+// The same of positions in [start, end) of an axis whose size may be dynamic.
+OnnxValue* slice_mask(Builder& b, Dim size, Dim start, Dim end, size_t axes_after) {
+  Shape shape(axes_after + 1, b.dim(1));
+  shape[0] = size;
+  OnnxValue* at = b.reshape(arange(b, size), shape);
+  auto below = [&](Dim bound) { return b.op("Less", {at, b.symbolic(std::span<const Dim>(&bound, 1))}); };
+  const Dim first = unclamped_bound(b.sym, start, size), last = unclamped_bound(b.sym, end, size);
+  if (first.is(0)) return below(last);
+  OnnxValue* from = b.op("Not", {below(first)});
+  return last == size ? from : b.op("And", {from, below(last)});
+}
+
+// Whether `part` is what the slice takes of x.
+bool is_taken(const OnnxValue* x, const OnnxValue* part, const Slice& s) {
+  const onnx::Node* node = onnx::made_by(part, "Slice");
+  if (!node || node->inputs[0] != x || node->inputs.size() != 5) return false;
+  const std::vector<Dim> starts{s.start}, ends{s.end};
+  const auto& axes = node->inputs[3]->contents;
+  return node->inputs[1]->contents == starts && node->inputs[2]->contents == ends && axes && axes->size() == 1 &&
+         (*axes)[0].is(s.axis);
+}
+
+// A number in some places of a tensor.
+struct Filled {
+  OnnxValue* mask = nullptr;
+  OnnxValue* number = nullptr;
+};
+
+// Whether `changed` is what the slice takes of x, with a number in some places that are the same along its axis.
+std::optional<Filled> filled(Builder& b, const OnnxValue* x, const OnnxValue* changed, const Slice& s) {
+  const onnx::Node* where = onnx::made_by(changed, "Where");
+  for (size_t i = 1; where && i <= 2; ++i) {
+    OnnxValue *mask = where->inputs[0], *number = where->inputs[i];
+    if (number->rank() != 0 || !is_taken(x, where->inputs[3 - i], s)) continue;
+    if (is_one_from_end(mask, x->rank() - static_cast<size_t>(s.axis)))
+      return Filled{i == 1 ? mask : b.op("Not", {mask}), number};
+  }
+  return std::nullopt;
+}
+
+// Whether all elements of a tensor that is not computed yet are this number.
+bool is_filled_with(Builder& b, OnnxValue* x, const OnnxValue* number) {
+  if (const onnx::Node* slice = onnx::made_by(x, "Slice")) return is_filled_with(b, slice->inputs[0], number);
+  const OnnxValue* fill = before_expansion(b, x);
+  return fill->rank() == 0 && fill->dtype == number->dtype && fill->is_constant() && number->is_constant() &&
+         fill->constant->view() && number->constant->view() &&
+         fill->constant->view()->dense_bytes() == number->constant->view()->dense_bytes();
+}
+
 // Positions that are known, of an axis whose size is known.
 OnnxValue* put_known(Builder& b, OnnxValue* x, OnnxValue* changed, int64_t axis,
                      const std::vector<int64_t>& positions) {
@@ -94,10 +153,7 @@ Dim clamped_bound(sym::Context& sym, Dim bound, Dim size) {
     sym.assume({sym::Assumption::Kind::AtMost, bound, size});
     return bound;
   }
-  if (bound.upper().value_or(0) < 0) return sym.max(sym.add(size, bound), zero);
-  // Of unknown sign: the size is added where max(min(bound, 0), -1) is -1.
-  Dim below = sym.max(sym.min(bound, zero), sym.constant(-1));
-  return sym.max(sym.sub(bound, sym.mul(size, below)), zero);
+  return sym.max(unclamped_bound(sym, bound, size), zero);
 }
 
 namespace {
@@ -131,6 +187,17 @@ OnnxValue* Slice::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
   Dim first = clamped_bound(b.sym, start, size), bound = clamped_bound(b.sym, end, size);
   Dim last = b.sym.max(first, bound);
   if (first.is(0) && last == size && step == 1) return changed;
+  if (is_taken(x, changed, *this)) return x;
+  if (OnnxValue* number = before_expansion(b, changed); number->rank() == 0 && is_filled_with(b, x, number)) return x;
+  // A number in a box of several axes: masks take fewer nodes than pieces.
+  const bool is_known = size.is_constant() && first.is_constant() && last.is_constant();
+  if (step == 1 && !is_known) {
+    const auto mask = [&] { return slice_mask(b, size, start, end, x->rank() - static_cast<size_t>(axis) - 1); };
+    if (OnnxValue* number = before_expansion(b, changed); number->rank() == 0 && onnx::made_by(x, "Slice"))
+      return b.where(mask(), number, x);
+    if (const std::optional<Filled> inner = filled(b, x, changed, *this))
+      return b.where(b.op("And", {mask(), inner->mask}), inner->number, x);
+  }
   auto padded = [&](OnnxValue* inner, Dim before, Dim after, OnnxValue* fill) {
     std::vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
     pads[static_cast<size_t>(axis)] = {before, after};
@@ -139,7 +206,7 @@ OnnxValue* Slice::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
   // A border of one number is padding.
   if (OnnxValue* fill = before_expansion(b, x); step == 1 && fill->rank() == 0)
     return padded(changed, first, b.sym.sub(size, last), fill);
-  if (size.is_constant() && first.is_constant() && last.is_constant()) {
+  if (is_known) {
     std::vector<int64_t> positions;
     for (int64_t i = *first.constant(); i < *last.constant(); i += step) positions.push_back(i);
     return positions.empty() ? x : put_known(b, x, changed, axis, positions);
