@@ -87,7 +87,7 @@ def export(
     strict: bool = False,
     unroll: int = 128,
     capture_runs: int = 24,
-    capture_seconds: float = 10,
+    capture_seconds: float = 5,
     self_check: bool = False,
 ) -> Result:
     """Writes `model` as ONNX. All arguments are those of torch.onnx.export, and these:

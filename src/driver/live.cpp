@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <utility>
 
 #include "base/options.hpp"
 #include "driver/errors.hpp"
@@ -186,63 +187,77 @@ class LiveExport {
 
   /// The paths as one program. Paths that cannot be merged with the others are left out, never that of the sample.
   LiveConverted merged(const Exploration& exploration) {
+    constexpr int most_failures = 3;
     const std::vector<Path>& paths = exploration.paths();
-    std::vector<size_t> all = {0};
-    for (size_t i = 1; i < paths.size() && paths[0].recovered.formulas.empty(); ++i)
-      if (paths[i].recovered.formulas.empty()) all.push_back(i);
-    std::string why;
-    try {
-      return merged(exploration, all);
-    } catch (const Error& e) {
-      if (all.size() == 1) throw;
-      why = e.first().message;
-    }
-    LiveConverted best = merged(exploration, {0});
     std::vector<size_t> chosen = {0};
-    for (size_t i = 1; i < all.size() && all.size() > 2; ++i) try {
+    for (size_t i = 1; i < paths.size() && paths[0].recovered.formulas.empty(); ++i)
+      if (paths[i].recovered.formulas.empty()) chosen.push_back(i);
+    std::string why;
+    std::optional<Converted> whole = merged(exploration, chosen, why);
+    if (!whole) {
+      const std::vector<size_t> all = std::exchange(chosen, {0});
+      whole = merged(exploration, chosen, why);
+      int failures = 0;
+      for (size_t i = 1; i < all.size() && all.size() > 2 && failures < most_failures; ++i) {
         chosen.push_back(all[i]);
-        best = merged(exploration, chosen);
-      } catch (const Error& e) {
-        why = e.first().message;
-        chosen.pop_back();
+        if (std::optional<Converted> more = merged(exploration, chosen, why))
+          whole = std::move(more);
+        else
+          chosen.pop_back(), ++failures;
       }
-    best.converted.evaluated->report(
-        captured(Severity::Note,
-                 fmt::format("{} of {} paths that were traced are in the file: {}", chosen.size(), paths.size(), why)));
-    return best;
-  }
-
-  LiveConverted merged(const Exploration& exploration, const std::vector<size_t>& chosen) {
-    const std::vector<Path>& paths = exploration.paths();
-    const Recording& first = paths[0].recordings[0];
-    LiveConverted out;
-    out.kind = CaptureKind::Trace;
-    out.converted = {first.opened, paths[0].recovered.outcome};
-    if (chosen.size() > 1) {
-      std::vector<merge::Recording> recordings;
-      std::vector<std::shared_ptr<const Opened>> opened;
-      for (size_t p : chosen) {
-        const Recording& r = paths[p].recordings[0];
-        merge::Recording& to = recordings.emplace_back();
-        to.program = &r.opened->program();
-        to.outputs = r.capture.output_names.size();
-        for (const Answer& a : paths[p].answers) to.asked.push_back({a.condition, a.outcome, a.result});
-        opened.push_back(r.opened);
-      }
-      auto whole = std::make_shared<const Opened>(merge::merge(recordings).program, std::move(opened));
-      ExportOptions options = options_for(first.capture);
-      options.recover = ExportOptions::Recover::Never;
-      const PreparedModel model(whole->program(), options, Followed());
-      out.converted = {whole, model.evaluate()};
-      if (out.converted.evaluated->failed()) throw Error(out.converted.evaluated->diagnostics);
     }
-    report(exploration, chosen, out);
+    LiveConverted out = described(exploration, chosen, *std::move(whole));
+    try {
+      check(exploration, chosen, out);
+    } catch (const Error& e) {
+      if (chosen.size() == 1) throw;
+      why = e.first().message;
+      chosen = {0};
+      out = described(exploration, chosen, *merged(exploration, chosen, why));
+      check(exploration, chosen, out);
+    }
+    if (!why.empty())
+      out.converted.evaluated->report(captured(
+          Severity::Note,
+          fmt::format("{} of {} paths that were traced are in the file: {}", chosen.size(), paths.size(), why)));
     return out;
   }
 
-  /// What is known of the paths.
-  void report(const Exploration& exploration, const std::vector<size_t>& chosen, LiveConverted& out) {
+  /// Nothing, where these paths cannot be merged: `why` is the reason then.
+  std::optional<Converted> merged(const Exploration& exploration, const std::vector<size_t>& chosen,
+                                  std::string& why) const {
     const std::vector<Path>& paths = exploration.paths();
+    const Recording& first = paths[0].recordings[0];
+    if (chosen.size() == 1) return Converted{first.opened, paths[0].recovered.outcome};
+    std::vector<merge::Recording> recordings;
+    std::vector<std::shared_ptr<const Opened>> opened;
+    for (size_t p : chosen) {
+      const Recording& r = paths[p].recordings[0];
+      merge::Recording& to = recordings.emplace_back();
+      to.program = &r.opened->program();
+      to.outputs = r.capture.output_names.size();
+      for (const Answer& a : paths[p].answers) to.asked.push_back({a.condition, a.outcome, a.result});
+      opened.push_back(r.opened);
+    }
+    try {
+      auto whole = std::make_shared<const Opened>(merge::merge(recordings).program, std::move(opened));
+      ExportOptions options = options_for(first.capture);
+      options.recover = ExportOptions::Recover::Never;
+      Converted out{whole, PreparedModel(whole->program(), options, Followed()).evaluate()};
+      if (out.evaluated->failed()) throw Error(out.evaluated->diagnostics);
+      return out;
+    } catch (const Error& e) {
+      why = e.first().message;
+      return std::nullopt;
+    }
+  }
+
+  /// What is known of the paths, with the program of some.
+  static LiveConverted described(const Exploration& exploration, const std::vector<size_t>& chosen, Converted whole) {
+    const std::vector<Path>& paths = exploration.paths();
+    LiveConverted out;
+    out.kind = CaptureKind::Trace;
+    out.converted = std::move(whole);
     out.reason = chosen.size() > 1                ? fmt::format("traces of {} paths, merged", chosen.size())
                  : paths[0].recordings.size() > 1 ? fmt::format("traces of {} runs", paths[0].recordings.size())
                                                   : "a trace of one run shows all that it does";
@@ -262,7 +277,7 @@ class LiveExport {
               captured(Severity::Note, fmt::format("the side of '{}' at {} that is {} is not in the file: {}",
                                                    facts.conditions[c].formula, facts.conditions[c].where, side, why)));
     if (facts.conditions.empty()) facts.paths.clear();
-    if (!facts.unfollowed.empty() || chosen.size() > 1) check(exploration, chosen, out);
+    return out;
   }
 
   /// Uses of sizes that were not followed, by dimension.
@@ -275,10 +290,11 @@ class LiveExport {
     return out;
   }
 
-  /// Runs the exported model and the live one at sizes that were recorded and at others. Where they differ, nothing is
-  /// written; where they agree, that is claimed.
+  /// Runs the exported model and the live one at sizes that were recorded and at others, unless one trace shows all.
+  /// Where they differ, nothing is written; where they agree, that is claimed.
   void check(const Exploration& exploration, const std::vector<size_t>& chosen, LiveConverted& out) {
     constexpr size_t others = 2;
+    if (out.facts->unfollowed.empty() && chosen.size() == 1) return;
     std::vector<Sizes> sizes;
     for (size_t p : chosen)
       for (const Recording& r : exploration.paths()[p].recordings) sizes.push_back(r.sizes);
@@ -289,8 +305,16 @@ class LiveExport {
     for (const Sizes& s : many_sizes(sizes.front()))
       if (std::ranges::find(sizes, s) == sizes.end() && sizes.size() < recorded + others && is_taken(s))
         sizes.push_back(s);
+    // Where nothing is claimed by it, no more is run than the user wants.
+    if (out.facts->unfollowed.empty() && captures_ > 0) {
+      const double most = options_.capture_seconds * captures_ / std::max(seconds_, 1e-3);
+      if (most < static_cast<double>(recorded)) {
+        const auto left = static_cast<ptrdiff_t>(std::max(most, 1.0));
+        sizes.erase(sizes.begin() + left, sizes.begin() + static_cast<ptrdiff_t>(recorded));
+      }
+    }
     const std::optional<std::vector<Sizes>> agreed = agreeing(out.converted, sizes);
-    sizes.resize(recorded);
+    sizes.resize(std::min(recorded, sizes.size()));
     if (!out.facts->unfollowed.empty()) out.facts->checked = agreed.value_or(sizes);
   }
 
@@ -380,7 +404,10 @@ class LiveExport {
 
   Capture capture(const CaptureRequest& request) {
     const auto start = std::chrono::steady_clock::now();
-    auto count = [&] { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+    auto count = [&] {
+      seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      ++captures_;
+    };
     try {
       Capture out = model_.capture(request);
       count();
@@ -477,7 +504,8 @@ class LiveExport {
 
   FrontEnd& model_;
   const ExportOptions& options_;
-  double seconds_ = 0;
+  double seconds_ = 0;  // that captures took
+  int captures_ = 0;
   std::string refused_;               // why the last attempt was
   std::vector<Diagnostic> notes_;     // for the result
   std::vector<Diagnostic> failures_;  // of the traces, where they show what is wrong
