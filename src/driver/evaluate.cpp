@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "base/options.hpp"
 #include "claims/formula.hpp"
@@ -38,15 +39,15 @@ eval::Value take_followed(const Followed& followed, const eval::Value& result, o
   if (taken == 0 || result.is_poison()) return result;
   const std::vector<eval::Value>& all = result.items();
   if (taken > all.size()) throw Error(Code::BadOption, "the program returns fewer values than sizes are followed");
-  const auto first = all.end() - static_cast<ptrdiff_t>(taken);
+  const std::span<const eval::Value> last = std::span(all).last(taken);
   for (size_t i = 0; i < conditions; ++i) {
-    const std::optional<sym::Expr> outcome = size_of(first[i], b);
+    const std::optional<sym::Expr> outcome = size_of(last[i], b);
     if (outcome && outcome->is_constant()) out.decided_conditions[i] = !outcome->is(0);
-    if (first[i].is_tensor())
-      out.condition_facts[i] = onnx::facts_of(first[i].tensor()->read(b), followed.conditions[i].outcome);
+    if (last[i].is_tensor())
+      out.condition_facts[i] = onnx::facts_of(last[i].tensor()->read(b), followed.conditions[i].outcome);
   }
-  for (size_t i = 0; i < followed.sizes; ++i) out.followed_sizes[i] = size_of(first[conditions + i], b);
-  return eval::Value::tuple({all.begin(), first});
+  for (size_t i = 0; i < followed.sizes; ++i) out.followed_sizes[i] = size_of(last[conditions + i], b);
+  return eval::Value::tuple({all.begin(), all.end() - static_cast<ptrdiff_t>(taken)});
 }
 
 /// The sizes that a formula over s0, s1, ... is about; nothing where one depends on data.
@@ -70,8 +71,9 @@ void find_escaped(const Followed& followed, Evaluated& out) {
     if (sizes && std::ranges::all_of(*sizes, is_fixed)) continue;
     out.escaped.push_back(fmt::format("{} of a size at {}", e.what, e.where));
     for (const auto& [name, symbol] : out.dimensions)
-      if (!sizes ||
-          std::ranges::any_of(*sizes, [&](sym::Expr s) { return std::ranges::count(sym::symbols(s), symbol) > 0; }))
+      if (!sizes || std::ranges::any_of(*sizes, [symbol = symbol](sym::Expr s) {
+            return std::ranges::count(sym::symbols(s), symbol) > 0;
+          }))
         out.escaped_dimensions[name].push_back(out.escaped.back());
     if (!sizes)
       out.escaped_sizes.reset();

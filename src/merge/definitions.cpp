@@ -18,7 +18,7 @@ using Kind = Expr::Kind;
 
 /// The same for equal data; empty for what has an identity.
 std::string contents_of(const Data& d) {
-  const std::string head = fmt::format("{}:", static_cast<int>(d.kind));
+  std::string head = fmt::format("{}:", static_cast<int>(d.kind));
   switch (d.kind) {
     case Data::Kind::None:
       return head;

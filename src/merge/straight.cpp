@@ -31,7 +31,7 @@ class Paths {
   void visit(const Object& object, const std::string& path) {
     if (!paths_.emplace(&object, path).second) return;
     for (const auto& [name, data] : object.attributes)
-      if (data.object) visit(*data.object, path.empty() ? name : path + "." + name);
+      if (data.object) visit(*data.object, path.empty() ? name : fmt::format("{}.{}", path, name));
   }
   std::unordered_map<const Object*, std::string> paths_;
 };
