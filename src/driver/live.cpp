@@ -408,18 +408,19 @@ class LiveExport {
       seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       ++captures_;
     };
+    std::optional<Capture> out;
     try {
-      Capture out = model_.capture(request);
+      out = model_.capture(request);
       count();
-      if (!out.state.empty() && options_.state != ExportOptions::State::Frozen)
-        throw Error(keeps_number(out.state[0], Severity::Error));
-      return out;
     } catch (const CannotCapture&) {
       count();
       throw;
     } catch (...) {
       throw FrontEndFailed{std::current_exception()};
     }
+    if (!out->state.empty() && options_.state != ExportOptions::State::Frozen)
+      throw Error(keeps_number(out->state[0], Severity::Error));
+    return *std::move(out);
   }
 
   Capture require(const CaptureRequest& request) {

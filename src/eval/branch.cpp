@@ -214,6 +214,10 @@ class Evaluator::Branch {
 
   /// What a difference is in terms of the condition alone; nullptr for everything else.
   onnx::Value* without_if(const Difference& d, const Sides& sides) {
+    // What is not needed on one path may as well be computed there.
+    const bool one = d.first.is<Uninitialized>() != d.second.is<Uninitialized>();
+    if (onnx::Value* only = sides.values[d.first.is<Uninitialized>() ? 1 : 0]; one && only->rank() == 0)
+      if (onnx::Value* lifted = b_.lifted(only)) return lifted;
     if (is_flag(d.first, true) && is_flag(d.second, false)) return condition_;
     if (is_flag(d.first, false) && is_flag(d.second, true)) return b_.op("Not", {condition_});
     if (onnx::Value* both = logical(b_, d, condition_, sides)) return both;

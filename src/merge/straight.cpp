@@ -393,9 +393,11 @@ class Sinking {
            });
   }
 
-  /// Adds a step, after what it takes.
+  /// Adds a step, after what it takes. A number that is a result has no place of its own: it stands where the next
+  /// operator does, which another trace may lack.
   void place(uint32_t i) {
     Step step = code_.steps[i];
+    if (is_number_[i]) step.pos = program::Pos();
     Copies copies;
     rewire(step.operation, step, copies);
     at_[i] = static_cast<uint32_t>(sunk_.size());

@@ -80,7 +80,7 @@ std::string key_of(const Step& step, size_t trace, const Definitions& definition
   const program::Stmt* s = step.statement;
   std::string out = form_of(step.operation, trace, definitions);
   fmt::format_to(std::back_inserter(out), "|{}{}{}|{}|{}:{}", step.results, s && s->unpack ? "u" : "",
-                 s && s->trailing_comma ? "," : "", step.scope, place.file, place.line);
+                 s && s->trailing_comma ? "," : "", place.known() ? step.scope : "", place.file, place.line);
   return out;
 }
 
@@ -114,6 +114,8 @@ Trace read(size_t recording, const Recording& r, size_t trace, Definitions& defi
     require_definitions(step.operation, trace, definitions);
     for_each_literal(step.operation, [&](const Node& n) { literals.push_back(contents_of(n, trace, definitions)); });
   }
+  for (const Trace::Asked& asked : out.asked)
+    if (asked.value) out.keys[asked.value->step] = keys.of(fmt::format("condition {}", asked.condition));
   return out;
 }
 

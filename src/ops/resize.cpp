@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ops/elementwise.hpp"
 #include "ops/register.hpp"
@@ -88,6 +89,49 @@ Ref resize_antialiased(onnx::Builder& b, Ref x, const std::vector<Dim>& sizes,
   return b.cast(b.matmul(matrix(0, x->shape[x->rank() - 2]), x), type);
 }
 
+// ---- nearest neighbors ---------------------------------------------------------------------------------------------
+
+// One axis: PyTorch takes the element floor(i * scale) in single precision, where scale is in / out; for nearest-exact
+// floor((i + 1/2) * scale).
+struct Nearest {
+  Dim in, out;
+  std::optional<double> factor;  // given, instead of out / in
+  bool exact = false;
+};
+
+// Whether Resize takes the same elements, which divides by out / in: at all sizes, or at those that are likely.
+bool takes_the_same(onnx::Builder& b, const Nearest& n) {
+  constexpr int64_t likely = 4096;
+  float torch = 0, ort = 0;  // their scales
+  int64_t count = n.out.constant().value_or(likely);
+  const std::optional<Dim> times = b.sym.divide_exactly(n.out, n.in);
+  if (n.factor) {
+    torch = static_cast<float>(1.0 / *n.factor), ort = static_cast<float>(*n.factor);
+  } else if (n.in.is_constant() && n.out.is_constant()) {
+    const auto in = static_cast<float>(*n.in.constant()), out = static_cast<float>(*n.out.constant());
+    torch = in / out, ort = out / in;
+  } else if (times && times->is_constant()) {
+    ort = static_cast<float>(*times->constant()), torch = 1 / ort;
+  } else {
+    return false;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<float>(i);
+    const float theirs = n.exact ? std::round((at + 0.5f) / ort - 0.5f) : std::floor(at / ort);
+    if (std::floor((n.exact ? at + 0.5f : at) * torch) != theirs) return false;
+  }
+  return true;
+}
+
+onnx::Value* take_nearest(onnx::Builder& b, onnx::Value* x, int64_t axis, const Nearest& n) {
+  auto size = [&](Dim d) { return b.cast(b.symbolic(d), DType::Float); };
+  Ref scale = n.factor ? b.scalar(DType::Float, 1.0 / *n.factor) : b.div(size(n.in), size(n.out));
+  Ref at = b.cast(arange(b, n.out), DType::Float);
+  if (n.exact) at = b.add(at, b.scalar(DType::Float, 0.5));
+  Ref index = b.cast(b.op("Floor", {b.mul(at, scale)}), DType::Int64);
+  return b.gather(x, b.op("Min", {index, b.symbolic(b.sym.sub(n.in, b.dim(1)))}), axis);
+}
+
 onnx::Value* resize(Call& c, onnx::Value* x, std::vector<Dim> sizes, const std::vector<std::optional<double>>& scales,
                     const Method& m) {
   onnx::Builder& b = c.onnx;
@@ -103,6 +147,16 @@ onnx::Value* resize(Call& c, onnx::Value* x, std::vector<Dim> sizes, const std::
   // Coordinates come from the scale factor if there is one, else from the sizes. Where the corners are aligned they
   // come from the sizes alone.
   if (m.align_corners) by_scale = false;
+  if (m.mode == "nearest") {
+    for (size_t i = 0; i < dims; ++i) {
+      const Nearest n{x->shape[lead + i], sizes[i], by_scale ? scales[i] : std::nullopt, m.exact};
+      if (n.in == n.out || takes_the_same(b, n)) continue;
+      x = take_nearest(b, x, static_cast<int64_t>(lead + i), n);
+      by_scale = false;
+    }
+    const Shape now(x->shape.begin() + static_cast<std::ptrdiff_t>(lead), x->shape.end());
+    if (now == sizes) return x;
+  }
   DType type = x->dtype;
   if (!is_float(type)) x = b.cast(x, DType::Float);
   onnx::Value* roi = c.opset() >= 13 ? nullptr : b.floats({});

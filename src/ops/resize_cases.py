@@ -30,6 +30,10 @@ for mode in ("nearest", "nearest-exact", "bilinear", "bicubic"):
     case(F.interpolate, x[B, 2, 8, 6], size=(3, 11), mode=mode)
     case(lambda x, y: F.interpolate(x, size=y.shape[2:], mode=mode), x[B, 2, 3, 4], x[B, 1, H, W])
     case(lambda x: F.interpolate(x, size=(x.size(2) * 2, x.size(3) + 1), mode=mode), x[B, 2, H, W])
+for size in ((21, 45), (31, 7), (97, 11)):  # where i * (in / out) and i / (out / in) are rounded to different integers
+    case(F.interpolate, x[B, 2, H, W], size=size, mode="nearest")
+    case(F.interpolate, x[B, 2, 9, 14], size=size, mode="nearest")
+    case(F.interpolate, x[B, 2, H, 14], size=size, mode="nearest-exact")
 case(lambda x, y: F.interpolate(x, size=y.shape[-2:], mode="bilinear", align_corners=True), x[B, 2, 3, 4], x[B, 1, H, W])
 case(F.interpolate, f16[B, 2, H, W], scale_factor=2, mode="nearest")
 case(F.interpolate, f64[B, 2, H, W], scale_factor=2, mode="nearest", reference="ONNX Runtime has no Resize of float64")

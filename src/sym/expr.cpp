@@ -367,25 +367,31 @@ std::optional<int64_t> Context::sample(Expr e) const {
   return evaluate(e, [&](Expr symbol) { return info(symbol).sample; });
 }
 
-Expr Context::substitute(Expr e, Expr symbol, Expr by) {
-  if (!(e.node()->symbols & symbol.node()->symbols)) return e;
-  return rebuild(e, [&](Expr s) { return s == symbol ? by : s; });
+Expr Context::substitute(Expr e, Expr atom, Expr by) {
+  if (!(e.node()->symbols & atom.node()->symbols)) return e;
+  return rebuild_atoms(e, [&](Expr a) { return a == atom ? std::optional(by) : std::nullopt; });
 }
 
 Expr Context::rebuild(Expr e, const std::function<Expr(Expr symbol)>& replace) {
+  return rebuild_atoms(e, [&](Expr a) { return a.is_symbol() ? std::optional(replace(a)) : std::nullopt; });
+}
+
+/// With other expressions for some of its symbols, quotients and the like.
+Expr Context::rebuild_atoms(Expr e, const std::function<std::optional<Expr>(Expr atom)>& replace) {
   if (e.is_constant()) return constant(*e.constant());
-  if (e.is_symbol()) return replace(e);
   if (kind(e) == Kind::Polynomial) {
     Expr sum = constant(0);
     for (const Term& t : terms(e)) {
       Expr product = constant(t.coefficient);
-      for (Expr atom : t.atoms) product = mul(product, rebuild(atom, replace));
+      for (Expr atom : t.atoms) product = mul(product, rebuild_atoms(atom, replace));
       sum = add(sum, product);
     }
     return sum;
   }
+  if (const std::optional<Expr> other = replace(e)) return *other;
+  if (e.is_symbol()) return e;
   const auto [left, right] = operands(e);
-  const Expr a = rebuild(left, replace), b = rebuild(right, replace);
+  const Expr a = rebuild_atoms(left, replace), b = rebuild_atoms(right, replace);
   switch (kind(e)) {
     case Kind::FloorDiv:
       return floor_div(a, b);

@@ -133,9 +133,9 @@ class Context {
   std::optional<int64_t> evaluate(Expr e, const std::function<std::optional<int64_t>(Expr symbol)>& value_of) const;
   /// Evaluation at the symbols' sample sizes.
   std::optional<int64_t> sample(Expr e) const;
-  /// The expression with a symbol replaced, by what is within the symbol's facts. Throws ShapeMismatch when sizes no
-  /// longer broadcast.
-  Expr substitute(Expr e, Expr symbol, Expr by);
+  /// The expression with an atom replaced (a symbol, a quotient, a minimum), by what is within the atom's facts. Throws
+  /// ShapeMismatch when sizes no longer broadcast.
+  Expr substitute(Expr e, Expr atom, Expr by);
   /// An expression of any context rebuilt in this one, with `replace` of each symbol in its place.
   Expr rebuild(Expr e, const std::function<Expr(Expr symbol)>& replace);
 
@@ -159,6 +159,7 @@ class Context {
   int64_t divisor(Expr e);
 
  private:
+  Expr rebuild_atoms(Expr e, const std::function<std::optional<Expr>(Expr atom)>& replace);
   bool never_negative(Expr e, int depth = 4);
 
   bool any_iterations_ = false;

@@ -9,27 +9,33 @@
 namespace lithify::sym {
 namespace {
 
-/// coefficient * symbol + rest, where the rest does not have the symbol.
+/// coefficient * atom + rest, where the rest does not have the atom.
 struct Linear {
   int64_t coefficient = 0;
   Expr rest;
 };
 
-bool has_symbol(Expr e, Expr symbol) {
-  const std::vector<Expr> all = symbols(e);
-  return std::ranges::find(all, symbol) != all.end();
+bool has_atom(Expr e, Expr atom) {
+  if (e == atom) return true;
+  if (e.is_constant() || e.is_symbol()) return false;
+  const std::vector<Term> all = kind(e) == Kind::Polynomial ? terms(e) : std::vector<Term>();
+  for (const Term& t : all)
+    if (std::ranges::any_of(t.atoms, [&](Expr a) { return has_atom(a, atom); })) return true;
+  if (kind(e) == Kind::Polynomial) return false;
+  const auto [a, b] = operands(e);
+  return has_atom(a, atom) || has_atom(b, atom);
 }
 
-std::optional<Linear> linear_in(Context& sym, Expr e, Expr symbol) {
+std::optional<Linear> linear_in(Context& sym, Expr e, Expr unknown) {
   Linear out{0, sym.constant(0)};
   for (const Term& t : terms(e)) {
-    if (t.atoms.size() == 1 && t.atoms[0] == symbol) {
+    if (t.atoms.size() == 1 && t.atoms[0] == unknown) {
       out.coefficient = t.coefficient;
       continue;
     }
     Expr term = sym.constant(t.coefficient);
     for (Expr atom : t.atoms) {
-      if (has_symbol(atom, symbol)) return std::nullopt;
+      if (has_atom(atom, unknown)) return std::nullopt;
       term = sym.mul(term, atom);
     }
     out.rest = sym.add(out.rest, term);
@@ -131,6 +137,12 @@ void Knowledge::add_equal(Expr difference) {
       return replace(symbol, line->coefficient == 1 ? sym_.neg(line->rest) : line->rest);
     if (const auto rest = line->rest.constant(); rest && *rest % line->coefficient == 0)
       return replace(symbol, sym_.constant(-*rest / line->coefficient));
+  }
+  // Where no symbol is, a quotient may be: floor(h/2) == 2*floor(h/4) + 1.
+  for (const Term& t : terms(difference)) {
+    const bool one = t.atoms.size() == 1 && !t.atoms[0].is_symbol() && std::abs(t.coefficient) == 1;
+    const std::optional<Linear> line = one ? linear_in(sym_, difference, t.atoms[0]) : std::nullopt;
+    if (line) return replace(t.atoms[0], line->coefficient == 1 ? sym_.neg(line->rest) : line->rest);
   }
 }
 

@@ -38,7 +38,7 @@ class Knowledge {
 
   Context& sym_;
   Facts stated_;
-  std::vector<std::pair<Expr, Expr>> replaced_;  // symbols, and what stands for them
+  std::vector<std::pair<Expr, Expr>> replaced_;  // symbols and quotients, and what stands for them
   std::vector<Expr> zero_, not_zero_, never_negative_;
 };
 

@@ -157,6 +157,43 @@ def upsampled_like(x: Tensor) -> Tensor:
 
 
 @live((B, 3, H, W), expected=ANY)
+def resized_to_even(x: Tensor) -> Tensor:
+    """One of two conditions is asked only where the other does not hold, and both lead to the same."""
+    height, width = x.shape[2:]
+    even = math.ceil(height / 2) * 2, math.ceil(width / 2) * 2
+    if even[0] != height or even[1] != width:
+        x = F.interpolate(x, size=even, mode="bilinear")
+    x = x.reshape(x.shape[0] * 3 * (even[0] // 2), 2, even[1] // 2, 2).transpose(1, 2)
+    return x.reshape(-1, 3, even[1] // 2 * even[0] // 2, 4).sum(2)
+
+
+@live((B, 3, H, W), expected=ANY, sizes=[{B: 5, H: 9, W: 14}])
+def letterboxed(x: Tensor) -> Tensor:
+    height, width = x.shape[2:]
+    ratio = min(32 / height, 32 / width)
+    size = round(height * ratio), round(width * ratio)
+    return F.pad(F.interpolate(x, size=size), (0, 32 - size[1], 0, 32 - size[0]))
+
+
+@live((B, H, W, 4), expected=ANY, sizes=[{B: 1, H: 6, W: 9}, {B: 2, H: 9, W: 6}, {B: 1, H: 8, W: 8}, {B: 2, H: 3, W: 4}])
+def shifted_windows(x: Tensor) -> Tensor:
+    """As a Swin Transformer does: no shift along an axis that one window covers, and a mask where there is a shift."""
+    _, height, width, channels = x.shape
+    x = F.pad(x, (0, 0, 0, -width % 4, 0, -height % 4))
+    height, width = x.shape[1:3]
+    shift = [0 if height <= 4 else 2, 0 if width <= 4 else 2]
+    if sum(shift) > 0:
+        x = x.roll((-shift[0], -shift[1]), (1, 2))
+        mask = x.new_zeros((height, width))
+        for i, rows in enumerate(((0, -4), (-4, -shift[0]), (-shift[0], None))):
+            for j, columns in enumerate(((0, -4), (-4, -shift[1]), (-shift[1], None))):
+                mask[rows[0] : rows[1], columns[0] : columns[1]] = 3 * i + j
+        x = x + mask[:, :, None]
+    x = x.view(-1, height // 4, 4, width // 4, 4, channels).permute(0, 1, 3, 2, 4, 5)
+    return x.reshape(-1, 16, channels).softmax(1)
+
+
+@live((B, 3, H, W), expected=ANY)
 def longer_side_first(x: Tensor) -> Tensor:
     height, width = x.shape[2:]
     if height > width:

@@ -37,6 +37,15 @@ TEST_CASE_FIXTURE(Fixture, "a size that is a number broadcasts with it") {
   CHECK(sym.divide_exactly(h, n(4)) == sym.floor_div(h, n(4)));
 }
 
+TEST_CASE_FIXTURE(Fixture, "a quotient that is given by another stands for it inside products") {
+  const Expr quarter = sym.floor_div(h, n(4)), eighth = sym.floor_div(h, n(8));
+  const Expr sides = sym.mul(s, sym.add(quarter, n(1))), halves = sym.mul(s, sym.add(sym.mul(n(2), eighth), n(2)));
+  CHECK_FALSE(sym.equal(sides, halves).has_value());
+  const Given given(sym, Facts{{Fact::Kind::Equal, sym.add(sym.mul(n(2), eighth), n(1)), quarter}});
+  CHECK(sym.equal(sides, halves) == true);
+  CHECK_FALSE(sym.equal(sides, sym.mul(s, n(3))).has_value());
+}
+
 TEST_CASE_FIXTURE(Fixture, "a size that is another size is equal to it") {
   const Given given(sym, Facts{{Fact::Kind::Equal, s, t}});
   CHECK(sym.equal(sym.mul(s, n(3)), sym.mul(t, n(3))) == true);
