@@ -375,22 +375,22 @@ class Origins:
         return False
 
 
+def _operands(node: Any) -> list[Value]:
+    """Of a node that computes something; constants and the inputs of the graph have none."""
+    kind = node.kind()
+    return [] if kind in _CONSTANTS or kind == "prim::Param" else list(node.inputs())
+
+
 def _contents(value: Value) -> list[Value]:
     """The operands whose contents a value is computed from."""
     node = value.node()
-    kind = node.kind()
-    if kind in _CONSTANTS or kind == "prim::Param":
-        return []
-    operands = list(node.inputs())
-    return operands[1:] if kind in _OF_SIZES else operands
+    operands = _operands(node)
+    return operands[1:] if node.kind() in _OF_SIZES else operands
 
 
 def _shaping(node: Any) -> list[Value]:
     """The operands that sizes of the results depend on."""
-    kind = node.kind()
-    if kind in _CONSTANTS or kind == "prim::Param":
-        return []
-    operands = list(node.inputs())
+    kind, operands = node.kind(), _operands(node)
     like_first = kind in _LIKE_FIRST or (kind.endswith("_") and not kind.endswith("__"))
     return operands[:1] if like_first else operands
 

@@ -35,6 +35,17 @@ class JsonWriter {
     key(name);
     return value(v);
   }
+  /// A list; `write_item` writes an item of it.
+  template <class Items, class F>
+  JsonWriter& list(std::string_view name, const Items& items, F write_item) {
+    key(name).open('[');
+    for (const auto& item : items) write_item(item);
+    return close(']');
+  }
+  template <class Items>
+  JsonWriter& list(std::string_view name, const Items& values) {
+    return list(name, values, [this](const auto& v) { this->value(v); });
+  }
   const std::string& text() const { return text_; }
 
  private:

@@ -33,12 +33,6 @@ std::string DimensionClaim::str() const {
 namespace claims {
 namespace {
 
-std::string text_of(const Sizes& sizes) {
-  std::string out;
-  for (auto& [name, size] : sizes) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name, size);
-  return out;
-}
-
 std::optional<int64_t> find_size(const Sizes& sizes, std::string_view name) {
   const auto found = std::ranges::find(sizes, name, &Sizes::value_type::first);
   return found == sizes.end() ? std::nullopt : std::optional(found->second);
@@ -230,6 +224,12 @@ class Sides {
 };
 
 }  // namespace
+
+std::string text_of(const Sizes& sizes) {
+  std::string out;
+  for (auto& [name, size] : sizes) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name, size);
+  return out;
+}
 
 std::optional<Value> value_at(const std::string& formula, const Sizes& sizes) {
   const std::optional<Formula> f = parsed(formula);

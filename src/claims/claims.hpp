@@ -23,6 +23,9 @@ ClaimAnswer answer(const Claims& claims, const Sizes& sizes);
 /// were recorded. A formula that cannot be parsed is left as it is.
 std::vector<Constraint> recorded_sides(const Claims& claims);
 
+/// "batch=3, seq=5".
+std::string text_of(const Sizes& sizes);
+
 /// The value of a formula at some sizes; nothing for one that cannot be parsed, too.
 std::optional<Value> value_at(const std::string& formula, const Sizes& sizes);
 

@@ -15,21 +15,9 @@ constexpr size_t max_json = size_t{1} << 22;
 constexpr size_t max_paths = 1000, max_conditions = 1000;
 constexpr std::string_view kind_names[] = {"any size", "recorded path", "checked"};
 
-template <class Items, class F>
-void write_list(JsonWriter& j, std::string_view name, const Items& items, F write_item) {
-  j.key(name).open('[');
-  for (const auto& item : items) write_item(item);
-  j.close(']');
-}
-
-template <class Items>
-void write_values(JsonWriter& j, std::string_view name, const Items& items) {
-  write_list(j, name, items, [&](const auto& item) { j.value(item); });
-}
-
 void write_constraints(JsonWriter& j, std::string_view name, const std::vector<Constraint>& constraints) {
-  write_list(j, name, constraints,
-             [&](const Constraint& c) { j.open('{').field("formula", c.formula).field("where", c.where).close('}'); });
+  j.list(name, constraints,
+         [&](const Constraint& c) { j.open('{').field("formula", c.formula).field("where", c.where).close('}'); });
 }
 
 // ---- reading ------------------------------------------------------------------------------------------------------
@@ -97,19 +85,19 @@ void check_paths(const Json& root, const Claims& claims) {
 
 void write(JsonWriter& j, const DimensionClaim& d) {
   j.open('{').field("name", d.name).field("kind", kind_names[static_cast<size_t>(d.kind)]);
-  write_values(j, "constraints", d.constraints);
-  write_values(j, "checked", d.checked);
-  write_values(j, "unfollowed", d.unfollowed);
+  j.list("constraints", d.constraints);
+  j.list("checked", d.checked);
+  j.list("unfollowed", d.unfollowed);
   j.field("recovered", d.recovered).field("unverified", d.unverified).close('}');
 }
 
 void write(JsonWriter& j, const Claims& claims) {
   j.open('{').field("version", newest_version);
-  write_list(j, "dimensions", claims.dimensions, [&](const DimensionClaim& d) { write(j, d); });
+  j.list("dimensions", claims.dimensions, [&](const DimensionClaim& d) { write(j, d); });
   write_constraints(j, "constraints", claims.constraints);
   write_constraints(j, "conditions", claims.conditions);
-  write_values(j, "paths", claims.paths);
-  write_list(j, "checked", claims.checked, [&](const Sizes& sizes) {
+  j.list("paths", claims.paths);
+  j.list("checked", claims.checked, [&](const Sizes& sizes) {
     j.open('{');
     for (const auto& [name, size] : sizes) j.field(name, size);
     j.close('}');

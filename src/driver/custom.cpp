@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/options.hpp"
+#include "base/text.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::driver {
@@ -20,12 +21,6 @@ using Versions = std::map<std::string, int>;
 [[noreturn]] void bad(int line, const std::string& what) {
   throw Error(Code::BadOption, fmt::format("custom operators, line {}: {}", line, what),
               "docs/custom-operators.md describes how to write them");
-}
-
-std::string_view trimmed(std::string_view s) {
-  while (!s.empty() && std::isspace(static_cast<unsigned char>(s.front()))) s.remove_prefix(1);
-  while (!s.empty() && std::isspace(static_cast<unsigned char>(s.back()))) s.remove_suffix(1);
-  return s;
 }
 
 /// The parts between commas that no bracket and no quote encloses.

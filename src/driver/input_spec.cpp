@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/diagnostic.hpp"
+#include "base/text.hpp"
 
 namespace lithify::driver {
 namespace {
@@ -14,12 +15,6 @@ bool is_identifier(std::string_view s) {
   auto letter = [](unsigned char c) { return std::isalpha(c) || c == '_' || c >= 0x80; };
   return !s.empty() && letter(static_cast<unsigned char>(s[0])) &&
          std::all_of(s.begin(), s.end(), [&](unsigned char c) { return letter(c) || std::isdigit(c) || c == '.'; });
-}
-
-std::string_view trim(std::string_view s) {
-  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
-  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
-  return s;
 }
 
 std::optional<int64_t> parse_number(std::string_view s) {
@@ -37,10 +32,10 @@ std::optional<int64_t> parse_number(std::string_view s) {
 /// "x:float32", "x:" or "x".
 void parse_head(const std::string& text, std::string_view head, InputSpec& spec) {
   if (size_t colon = head.find(':'); colon != std::string_view::npos) {
-    std::string_view type = trim(head.substr(colon + 1));
+    std::string_view type = trimmed(head.substr(colon + 1));
     spec.dtype = type.empty() ? std::nullopt : dtype_named(type);
     if (!type.empty() && !spec.dtype) bad_spec(text, fmt::format("there is no type '{}'", type));
-    head = trim(head.substr(0, colon));
+    head = trimmed(head.substr(0, colon));
   }
   if (!is_identifier(head)) bad_spec(text, "the name of the input is missing");
   spec.name = head;
@@ -61,8 +56,8 @@ InputSpec::Size parse_size(const std::string& text, std::string_view item) {
   InputSpec::Size size;
   const size_t eq = item.find('=');
   if (eq != std::string_view::npos) {
-    size.name = trim(item.substr(0, eq));
-    size.value = parse_number(trim(item.substr(eq + 1)));
+    size.name = trimmed(item.substr(0, eq));
+    size.value = parse_number(trimmed(item.substr(eq + 1)));
   } else if (!(size.value = parse_number(item))) {
     size.name = item;
   }
@@ -79,12 +74,12 @@ InputSpec parse_input_spec(const std::string& text) {
   InputSpec spec;
   const size_t open = text.find('[');
   if (open == std::string::npos || text.back() != ']') bad_spec(text, "there is no list of sizes in brackets");
-  parse_head(text, trim(std::string_view(text).substr(0, open)), spec);
+  parse_head(text, trimmed(std::string_view(text).substr(0, open)), spec);
   std::string_view rest = std::string_view(text).substr(open + 1, text.size() - open - 2);
-  if (trim(rest).empty()) return spec;
+  if (trimmed(rest).empty()) return spec;
   while (true) {
     const size_t comma = rest.find(',');
-    spec.sizes.push_back(parse_size(text, trim(rest.substr(0, comma))));
+    spec.sizes.push_back(parse_size(text, trimmed(rest.substr(0, comma))));
     if (comma == std::string_view::npos) return spec;
     rest.remove_prefix(comma + 1);
   }

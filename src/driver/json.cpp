@@ -12,9 +12,8 @@ void write(JsonWriter& j, const Message& m) {
 }
 
 void write(JsonWriter& j, const ValueInfo& v) {
-  j.open('{').field("name", v.name).field("dtype", v.dtype).field("rank_known", v.rank_known).key("shape").open('[');
-  for (const std::string& s : v.shape) j.value(s);
-  j.close(']').close('}');
+  j.open('{').field("name", v.name).field("dtype", v.dtype).field("rank_known", v.rank_known);
+  j.list("shape", v.shape).close('}');
 }
 
 using claims::write;
@@ -34,9 +33,7 @@ void write(JsonWriter& j, const OpsetStatus& s) {
 
 template <class T>
 void write_list(JsonWriter& j, std::string_view name, const std::vector<T>& items) {
-  j.key(name).open('[');
-  for (const T& item : items) write(j, item);
-  j.close(']');
+  j.list(name, items, [&](const T& item) { write(j, item); });
 }
 
 template <class T>
@@ -107,11 +104,8 @@ std::string to_json(const InspectResult& r) {
 std::string to_json(const std::vector<SupportedOperator>& operators) {
   JsonWriter j;
   j.open('[');
-  for (const SupportedOperator& o : operators) {
-    j.open('{').field("name", o.name).field("since", o.since).key("schemas").open('[');
-    for (const std::string& s : o.schemas) j.value(s);
-    j.close(']').close('}');
-  }
+  for (const SupportedOperator& o : operators)
+    j.open('{').field("name", o.name).field("since", o.since).list("schemas", o.schemas).close('}');
   return j.close(']').text();
 }
 

@@ -1,7 +1,5 @@
 #include "driver/other_sizes.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -84,12 +82,6 @@ std::vector<Sizes> many_sizes(const Sizes& sample) {
   std::vector<Sizes> out = aligned_sizes(sample);
   for (const Sizes& further : aligned_sizes(out.front()))
     if (further != sample && std::ranges::find(out, further) == out.end()) out.push_back(further);
-  return out;
-}
-
-std::string text_of(const Sizes& sizes) {
-  std::string out;
-  for (auto& [name, size] : sizes) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name, size);
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "claims/claims.hpp"
 #include "lithify/capture.hpp"
 
 namespace lithify::driver {
@@ -20,8 +21,7 @@ std::vector<Sizes> aligned_sizes(const Sizes& sample);
 /// More of them, all different: what a formula has to explain at all of them is hardly explained by a wrong one.
 std::vector<Sizes> many_sizes(const Sizes& sample);
 
-/// "batch=3, seq=5".
-std::string text_of(const Sizes& sizes);
+using claims::text_of;
 
 /// Other sizes of one dimension, the `index`-th, the best first: for programs in which every size is a number, which
 /// must show what it is computed from. `round` is 1 for the second capture and 2 for the third.

@@ -154,7 +154,7 @@ Dim common_size(onnx::Builder& b, std::string name, Dim first, Dim second, const
   if (const std::optional<Dim> same = same_on_both(b, first, second, paths)) return *same;
   sym::SymbolInfo facts = common_facts(b, std::move(name), first, second, paths);
   facts.lower = std::max<int64_t>(0, facts.lower.value_or(0));
-  return b.sym.symbol(std::move(facts));
+  return b.sym.symbol(facts);
 }
 
 }  // namespace

@@ -5,14 +5,10 @@
 #include <charconv>
 #include <limits>
 
+#include "base/text.hpp"
+
 namespace lithify::eval {
 namespace {
-
-std::string_view trim(std::string_view s) {
-  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
-  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
-  return s;
-}
 
 // Splits at commas that are not inside brackets or quotes.
 std::vector<std::string_view> split_list(std::string_view s) {
@@ -31,11 +27,11 @@ std::vector<std::string_view> split_list(std::string_view s) {
     } else if (c == ')' || c == ']') {
       --depth;
     } else if (c == ',' && depth == 0) {
-      out.push_back(trim(s.substr(begin, i - begin)));
+      out.push_back(trimmed(s.substr(begin, i - begin)));
       begin = i + 1;
     }
   }
-  if (!trim(s.substr(begin)).empty()) out.push_back(trim(s.substr(begin)));
+  if (!trimmed(s.substr(begin)).empty()) out.push_back(trimmed(s.substr(begin)));
   return out;
 }
 
@@ -43,12 +39,12 @@ SchemaArgument parse_argument(std::string_view text) {
   SchemaArgument a;
   // The default follows the first '=' outside brackets; alias annotations have none.
   if (size_t eq = text.find('='); eq != std::string_view::npos) {
-    a.default_text = std::string(trim(text.substr(eq + 1)));
-    text = trim(text.substr(0, eq));
+    a.default_text = std::string(trimmed(text.substr(eq + 1)));
+    text = trimmed(text.substr(0, eq));
   }
   size_t space = text.rfind(' ');
   a.name = std::string(text.substr(space + 1));
-  std::string type(trim(text.substr(0, space)));
+  std::string type(trimmed(text.substr(0, space)));
   if (size_t open = type.find('('); open != std::string::npos && type.starts_with("Tensor")) {
     size_t close = type.find(')', open);
     a.mutated = type.find('!', open) < close;
@@ -102,7 +98,7 @@ Schema Schema::parse(std::string_view text) {
     s.arguments.push_back(parse_argument(part));
     s.arguments.back().keyword_only = keyword_only;
   }
-  std::string_view results = trim(text.substr(arrow + 2));
+  std::string_view results = trimmed(text.substr(arrow + 2));
   if (!results.empty() && results.front() == '(') results = results.substr(1, results.size() - 2);
   for (std::string_view part : split_list(results)) s.returns.emplace_back(part);
   return s;

@@ -41,8 +41,8 @@ struct Straight {
   std::vector<Node> results;  ///< those of forward that were asked for
 };
 
-/// What forward runs for these of its results. Functions with control flow stay calls. Throws TracesDiverge when forward
-/// itself has any.
+/// What forward runs for these of its results. Functions with control flow stay calls. Throws TracesDiverge when
+/// forward itself has any.
 Straight straightened(const program::Program& trace, const std::vector<size_t>& results);
 
 /// The position of a step in the texts of its program.

@@ -69,7 +69,7 @@ std::vector<Value*> Builder::control(std::string_view type, Inputs inputs, Attri
       };
       if (shape(bodies[0]) != shape(bodies[1])) needs_opset("If with branches of different sizes", 11);
     }
-  return foreign("", type, std::move(inputs), std::move(bodies), facts);
+  return foreign("", type, inputs, std::move(bodies), facts);
 }
 
 Builder::Block& Builder::place_of(bool movable, const Inputs& inputs) {

@@ -78,7 +78,7 @@ class Builder {
   Value* full(const Shape& shape, Value* scalar);
   /// A new symbol that stands for the number that a one-element integer value has at run time.
   Dim symbol_of(Value* v, std::string_view name, std::optional<int64_t> lower = std::nullopt);
-  Dim symbol_of(Value* v, sym::SymbolInfo facts);
+  Dim symbol_of(Value* v, const sym::SymbolInfo& facts);
 
   // ---- complex numbers ----------------------------------------------------------------------------------------
   // ONNX runtimes have no kernels for them: real values stand for them in the graph. Every helper and operator takes

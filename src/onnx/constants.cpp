@@ -180,10 +180,10 @@ Dim Builder::symbol_of(Value* v, std::string_view name, std::optional<int64_t> l
   return symbol_of(v, {.name = std::string(name), .lower = lower});
 }
 
-Dim Builder::symbol_of(Value* v, sym::SymbolInfo facts) {
+Dim Builder::symbol_of(Value* v, const sym::SymbolInfo& facts) {
   v = cast(v, DType::Int64);
   if (std::optional<Dim> known = whole_number(sym, v)) return *known;
-  Dim s = sym.symbol(std::move(facts));
+  Dim s = sym.symbol(facts);
   bind(s, v);
   return s;
 }

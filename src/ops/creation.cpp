@@ -237,9 +237,7 @@ Value from_numbers(Call& c, std::string_view name) {
   return b.reshape(b.concat(parts, 0), shape);
 }
 
-}  // namespace
-
-void register_creation(eval::Registry& ops) {
+void register_filled(eval::Registry& ops) {
   for (const Filled& f : {Filled{"zeros", 0}, Filled{"ones", 1}, Filled{"empty", 0}}) {
     auto plain = [v = f.value](Call& c) { return filled(c, DType::Float, v); };
     auto of_self = [v = f.value](Call& c) { return filled(c, c.tensor("self")->dtype, v); };
@@ -277,7 +275,9 @@ void register_creation(eval::Registry& ops) {
         Ref x = c.tensor("self");
         return c.onnx.full(x->shape, c.tensor_as("fill_value", c.maybe_dtype("dtype").value_or(x->dtype)));
       });
+}
 
+void register_ranges(eval::Registry& ops) {
   for (std::string_view form :
        {"aten::arange(Scalar end, *, {}) -> Tensor", "aten::arange.start(Scalar start, Scalar end, *, {}) -> Tensor",
         "aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, {}) -> Tensor"})
@@ -293,7 +293,13 @@ void register_creation(eval::Registry& ops) {
   ops.add(fmt::format("aten::eye(int n, *, {}) -> Tensor", tensor_options), eye).numbers({{"n", Role::Size}});
   ops.add(fmt::format("aten::eye.m(int n, int m, *, {}) -> Tensor", tensor_options), eye)
       .numbers({{"n", Role::Size}, {"m", Role::Size}});
+}
 
+}  // namespace
+
+void register_creation(eval::Registry& ops) {
+  register_filled(ops);
+  register_ranges(ops);
   for (const CosineWindow& w : cosine_windows)
     for (std::string_view form :
          {"aten::{}(int window_length, *, {}) -> Tensor",

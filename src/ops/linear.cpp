@@ -274,16 +274,20 @@ Value grouped(Call& c, std::string_view x_name, std::string_view weights_name) {
   return repeat(b, b.symbolic(weights->shape[0]), {none, none, result}, one_group)[2];
 }
 
-}  // namespace
-
-onnx::Value* linear(onnx::Builder& b, onnx::Value* x, onnx::Value* weight, onnx::Value* bias) {
-  if (x->rank() == 2 && weight->rank() == 2 && is_float(x->dtype) && (!bias || bias->rank() == 1))
-    return b.op("Gemm", {x, weight, bias}, {{"transB", int64_t{1}}});
-  onnx::Value* product = b.matmul(x, weight->rank() == 2 ? b.swap_dims(weight, 0, 1) : weight);
-  return bias ? b.add(product, bias) : product;
+Value bilinear(Call& c) {
+  onnx::Value *x = c.tensor("input1"), *y = c.tensor("input2"), *w = c.tensor("weight"), *bias = c.maybe_tensor("bias");
+  // x[..., i] w[o, i, j] y[..., j]: one product over i, one over j.
+  onnx::Value* left = c.onnx.matmul(c.onnx.unsqueeze(c.onnx.unsqueeze(x, {static_cast<int64_t>(x->rank()) - 1}),
+                                                     {static_cast<int64_t>(x->rank()) - 1}),
+                                    w);
+  onnx::Value* out = c.onnx.matmul(left, c.onnx.unsqueeze(c.onnx.unsqueeze(y, {static_cast<int64_t>(y->rank()) - 1}),
+                                                          {static_cast<int64_t>(y->rank()) + 1}));
+  int64_t rank = static_cast<int64_t>(out->rank());
+  out = c.onnx.squeeze(out, {rank - 2, rank - 1});
+  return bias ? c.onnx.add(out, bias) : out;
 }
 
-void register_linear(Registry& ops) {
+void register_products(Registry& ops) {
   ops.add("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", [](Call& c) -> Value {
     return linear(c.onnx, c.tensor("input"), c.tensor("weight"), c.maybe_tensor("bias"));
   });
@@ -318,6 +322,9 @@ void register_linear(Registry& ops) {
       DType t = c.result_type({"self", "vec2"});
       return c.onnx.mul(c.onnx.unsqueeze(c.tensor_as("self", t), {1}), c.tensor_as("vec2", t));
     });
+}
+
+void register_added_products(Registry& ops) {
   ops.add("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
           [](Call& c) -> Value {
             onnx::Value *self = c.tensor("self"), *a = c.tensor("mat1"), *b = c.tensor("mat2");
@@ -344,6 +351,20 @@ void register_linear(Registry& ops) {
             return added(c, c.tensor("self"),
                          c.onnx.reduce("ReduceSum", c.onnx.matmul(c.tensor("batch1"), c.tensor("batch2")), {0}, false));
           });
+}
+
+}  // namespace
+
+onnx::Value* linear(onnx::Builder& b, onnx::Value* x, onnx::Value* weight, onnx::Value* bias) {
+  if (x->rank() == 2 && weight->rank() == 2 && is_float(x->dtype) && (!bias || bias->rank() == 1))
+    return b.op("Gemm", {x, weight, bias}, {{"transB", int64_t{1}}});
+  onnx::Value* product = b.matmul(x, weight->rank() == 2 ? b.swap_dims(weight, 0, 1) : weight);
+  return bias ? b.add(product, bias) : product;
+}
+
+void register_linear(Registry& ops) {
+  register_products(ops);
+  register_added_products(ops);
   for (const char* schema :
        {"aten::chain_matmul(Tensor[] matrices) -> Tensor", "aten::linalg_multi_dot(Tensor[] tensors) -> Tensor"})
     ops.add(schema, [](Call& c) -> Value {
@@ -364,21 +385,7 @@ void register_linear(Registry& ops) {
     onnx::Value* product = c.onnx.mul(c.tensor("x"), c.tensor("y"));
     return c.onnx.reduce("ReduceSum", product, {c.dim("dim", product->rank())}, false);
   });
-  ops.add(
-      "aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", [](Call& c) -> Value {
-        onnx::Value *x = c.tensor("input1"), *y = c.tensor("input2"), *w = c.tensor("weight"),
-                    *bias = c.maybe_tensor("bias");
-        // x[..., i] w[o, i, j] y[..., j]: one product over i, one over j.
-        onnx::Value* left = c.onnx.matmul(c.onnx.unsqueeze(c.onnx.unsqueeze(x, {static_cast<int64_t>(x->rank()) - 1}),
-                                                           {static_cast<int64_t>(x->rank()) - 1}),
-                                          w);
-        onnx::Value* out =
-            c.onnx.matmul(left, c.onnx.unsqueeze(c.onnx.unsqueeze(y, {static_cast<int64_t>(y->rank()) - 1}),
-                                                 {static_cast<int64_t>(y->rank()) + 1}));
-        int64_t rank = static_cast<int64_t>(out->rank());
-        out = c.onnx.squeeze(out, {rank - 2, rank - 1});
-        return bias ? c.onnx.add(out, bias) : out;
-      });
+  ops.add("aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", bilinear);
   ops.add("aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor", [](Call& c) {
     size_t rank = std::max(c.tensor("self")->rank(), c.tensor("other")->rank());
     return cross(c, c.none("dim") ? std::nullopt : std::optional(c.dim("dim", rank)));

@@ -505,10 +505,9 @@ Value frexp(Call& c) {
   return Value::tuple({b.where(plain, m, x), b.cast(b.where(plain, e, zero), DType::Int32)});
 }
 
-}  // namespace
+// ---- the rules ---------------------------------------------------------------------------------------------------
 
-void register_pointwise(eval::Registry& ops) {
-  const NumberArguments operand = {{"other", Role::Operand}}, divisor = {{"other", Role::Divisor}};
+void register_unary(eval::Registry& ops) {
   for (const OneOp& f : one_op) ops.unary(fmt::format("aten::{}(Tensor self) -> Tensor", f.name), f.op, f.promote);
   for (const OneOperand& f : one_operand)
     ops.add(fmt::format("aten::{}(Tensor self) -> Tensor", f.name), [f](Call& c) -> Value {
@@ -521,7 +520,10 @@ void register_pointwise(eval::Registry& ops) {
           nan_to_num);
   ops.add("aten::logit(Tensor self, float? eps=None) -> Tensor", logit);
   ops.add("aten::special_logit(Tensor self, float? eps=None) -> Tensor", logit);
+}
 
+void register_binary(eval::Registry& ops) {
+  const NumberArguments operand = {{"other", Role::Operand}}, divisor = {{"other", Role::Divisor}};
   for (const TwoOperands& f : std::initializer_list<TwoOperands>{
            {"add", add}, {"sub", subtract}, {"subtract", subtract}, {"rsub", subtract_from}}) {
     ops.add(fmt::format("aten::{}.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", f.name), f.rule)
@@ -587,7 +589,9 @@ void register_pointwise(eval::Registry& ops) {
                 return c.call(plain, {c.arg("self"), c.arg("other")});
               });
   ops.add("aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", binary<floor_divide>).numbers(divisor);
+}
 
+void register_powers(eval::Registry& ops) {
   for (std::string_view schema : {"aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
                                   "aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
                                   "aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor"})
@@ -596,7 +600,10 @@ void register_pointwise(eval::Registry& ops) {
                                   "aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
                                   "aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor"})
     ops.add(schema, [](Call& c) -> Value { return power(c, DType::Double); });
+}
 
+void register_comparisons(eval::Registry& ops) {
+  const NumberArguments operand = {{"other", Role::Operand}};
   for (const Relation& r : relations)
     for (std::string_view name : {r.name, r.alias})
       if (!name.empty())
@@ -621,7 +628,9 @@ void register_pointwise(eval::Registry& ops) {
       "-> "
       "Tensor",
       [](Call& c) { return is_in(c, "elements", "test_element"); });
+}
 
+void register_choices(eval::Registry& ops) {
   ops.add("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", where);
   for (std::string_view name : {"clamp", "clip"}) {
     auto rule = [](Call& c) { return clamp(c, true, true); };
@@ -644,6 +653,16 @@ void register_pointwise(eval::Registry& ops) {
           [](Call& c) { return add_product(c, true); });
   ops.add("aten::heaviside(Tensor self, Tensor values) -> Tensor", heaviside);
   ops.add("aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)", frexp);
+}
+
+}  // namespace
+
+void register_pointwise(eval::Registry& ops) {
+  register_unary(ops);
+  register_binary(ops);
+  register_powers(ops);
+  register_comparisons(ops);
+  register_choices(ops);
 }
 
 }  // namespace lithify::ops

@@ -126,27 +126,7 @@ void register_dropout(eval::Registry& ops) {
   });
 }
 
-}  // namespace
-
-Ref random(Builder& b, std::string kind, const Shape& shape, DType t, onnx::Attributes attributes) {
-  attributes.push_back({"dtype", static_cast<int64_t>(t)});
-  std::vector<int64_t> sizes;
-  for (Dim d : shape)
-    if (d.is_constant()) sizes.push_back(*d.constant());
-  if (sizes.size() == shape.size()) {
-    attributes.push_back({"shape", sizes});
-    return b.op(kind, {}, attributes);
-  }
-  return b.op(kind + "Like", {b.full(shape, b.scalar(t, 0))}, attributes);
-}
-
-Ref dropped(Builder& b, Ref x, double p, bool features) {
-  if (p == 1) return b.full(x->shape, like(b, x, 0));
-  // Not ONNX's Dropout: ONNX Runtime takes it out in front of another node, even with training_mode.
-  return b.mul(x, b.div(kept(b, x, p, features), like(b, x, 1 - p)));
-}
-
-void register_random(eval::Registry& ops) {
+void register_rand(eval::Registry& ops) {
   for (auto [name, kind] : std::initializer_list<std::pair<std::string_view, std::string>>{{"rand", "RandomUniform"},
                                                                                            {"randn", "RandomNormal"}}) {
     for (std::string_view form : {"aten::{}(int[] size, *, {}) -> Tensor",
@@ -176,6 +156,30 @@ void register_random(eval::Registry& ops) {
       Ref x = c.tensor("self");
       return random_integers(c, x->shape, c.maybe_dtype("dtype").value_or(x->dtype));
     });
+}
+
+}  // namespace
+
+Ref random(Builder& b, std::string kind, const Shape& shape, DType t, onnx::Attributes attributes) {
+  attributes.push_back({"dtype", static_cast<int64_t>(t)});
+  std::vector<int64_t> sizes;
+  for (Dim d : shape)
+    if (d.is_constant()) sizes.push_back(*d.constant());
+  if (sizes.size() == shape.size()) {
+    attributes.push_back({"shape", sizes});
+    return b.op(kind, {}, attributes);
+  }
+  return b.op(kind + "Like", {b.full(shape, b.scalar(t, 0))}, attributes);
+}
+
+Ref dropped(Builder& b, Ref x, double p, bool features) {
+  if (p == 1) return b.full(x->shape, like(b, x, 0));
+  // Not ONNX's Dropout: ONNX Runtime takes it out in front of another node, even with training_mode.
+  return b.mul(x, b.div(kept(b, x, p, features), like(b, x, 1 - p)));
+}
+
+void register_random(eval::Registry& ops) {
+  register_rand(ops);
   ops.add("aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", [](Call& c) -> Value {
     Ref p = c.tensor("self");
     return bernoulli(c.onnx, p, p->dtype);

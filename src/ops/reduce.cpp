@@ -473,9 +473,9 @@ Value cumulative_extremum(Call& c, bool max) {
   return Value::tuple({b.cast(values, t), indices});
 }
 
-}  // namespace
+// ---- the rules ---------------------------------------------------------------------------------------------------
 
-void register_reduce(eval::Registry& ops) {
+void register_sums(eval::Registry& ops) {
   for (std::string_view schema :
        {"aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
         "aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"})
@@ -499,7 +499,9 @@ void register_reduce(eval::Registry& ops) {
   for (std::string_view schema : {"aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor",
                                   "aten::count_nonzero(Tensor self, int? dim=None) -> Tensor"})
     ops.add(schema, count_nonzero);
+}
 
+void register_extrema(eval::Registry& ops) {
   for (auto [name, op, arg_op] : std::initializer_list<std::array<std::string_view, 3>>{
            {"max", "ReduceMax", "ArgMax"}, {"min", "ReduceMin", "ArgMin"}}) {
     ops.add(
@@ -518,7 +520,9 @@ void register_reduce(eval::Registry& ops) {
           "aten::{}.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
           "aten::_is_{}_true(Tensor self) -> Tensor"})
       ops.add(fmt::format(fmt::runtime(form), all ? "all" : "any"), [all](Call& c) { return quantified(c, all); });
+}
 
+void register_spreads(eval::Registry& ops) {
   for (bool root : {false, true})
     for (std::string_view form :
          {"aten::{}(Tensor self, bool unbiased=True) -> {}",
@@ -532,7 +536,9 @@ void register_reduce(eval::Registry& ops) {
         return Value::tuple({s.spread, s.mean});
       });
     }
+}
 
+void register_norms(eval::Registry& ops) {
   for (std::string_view schema :
        {"aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> "
         "Tensor",
@@ -572,7 +578,9 @@ void register_reduce(eval::Registry& ops) {
   ops.add("aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", diff);
   for (std::string_view name : {"logsumexp", "special_logsumexp"})
     ops.add(fmt::format("aten::{}(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", name), logsumexp);
+}
 
+void register_orders(eval::Registry& ops) {
   ops.add(
       "aten::topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor "
       "indices)",
@@ -603,7 +611,9 @@ void register_reduce(eval::Registry& ops) {
   ops.add("aten::nanmedian(Tensor self) -> Tensor", nanmedian);
   ops.add("aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
           nanmedian_dim);
+}
 
+void register_cumulative(eval::Registry& ops) {
   ops.add("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumsum).varies();
   ops.add("aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumprod);
   ops.add("aten::logcumsumexp(Tensor self, int dim) -> Tensor", logcumsumexp);
@@ -611,6 +621,17 @@ void register_reduce(eval::Registry& ops) {
           [](Call& c) { return cumulative_extremum(c, true); });
   ops.add("aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
           [](Call& c) { return cumulative_extremum(c, false); });
+}
+
+}  // namespace
+
+void register_reduce(eval::Registry& ops) {
+  register_sums(ops);
+  register_extrema(ops);
+  register_spreads(ops);
+  register_norms(ops);
+  register_orders(ops);
+  register_cumulative(ops);
 }
 
 }  // namespace lithify::ops

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "archive/pickle.hpp"
+#include "base/text.hpp"
 #include "read/typed_container.hpp"
 
 namespace lithify::read {
@@ -83,12 +84,6 @@ std::optional<Frame> frame_of_trace(std::string_view text) {
     if (!innermost) innermost = frame;
   }
   return innermost;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
 /// The name in the last "def name(" before `position`.
