@@ -65,6 +65,7 @@ class Recorder final : public sym::Observer {
   using AssumptionKey = std::tuple<sym::Assumption::Kind, const sym::Node*, const sym::Node*>;
 
   void add_use(const NumberUse& use);
+  void use_as_limit(const sym::Assumption& assumption);
   bool has_size_of_one(const Literal& literal) const;
 
   const program::Program& program_;
