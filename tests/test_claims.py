@@ -227,8 +227,9 @@ class Squeezed(nn.Module):
 
 
 class Cut(nn.Module):
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return torch.tensor_split(x, 3, 0)
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        a, b, c = torch.tensor_split(x, 3, 0)
+        return a, b, c
 
 
 class Chunks(nn.Module):
