@@ -29,6 +29,7 @@ Recorder::Recorder(const program::Program& program, sym::Context& sym, Journal& 
       varied_(journal),
       assumptions_(journal),
       known_assumptions_(journal),
+      sides_(journal),
       boundaries_(journal) {}
 
 std::optional<sym::Expr> Recorder::formula(const Literal& literal) const {
@@ -123,6 +124,8 @@ void Recorder::use_as_limit(const sym::Assumption& a) {
   add_use({(last == numbers.end() ? numbers.front() : *last).literal, *needed - 1, Role::Position, a.b, pos_});
 }
 
+void Recorder::took_side(const sym::Assumption& side) { sides_.push_back({side, within_ ? pos_ : program::Pos()}); }
+
 void Recorder::broadcast_one(sym::Expr size) {
   if (within_) broadcast_ones_.push_back(size);
 }
@@ -133,7 +136,8 @@ void Recorder::moved_boundary(sym::Expr before, sym::Expr after) {
 }
 
 Record Recorder::take() {
-  return {std::move(origins_), issues_.take(), uses_.take(), assumptions_.take(), boundaries_.all().size(), steps_};
+  return {std::move(origins_),      issues_.take(), uses_.take(), assumptions_.take(),
+          boundaries_.all().size(), steps_,         sides_.take()};
 }
 
 }  // namespace lithify::provenance

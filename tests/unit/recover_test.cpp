@@ -130,6 +130,15 @@ TEST_CASE("a number that was computed from sizes is reported as unverified") {
   CHECK(unverified(5, 7, "torch.upsample_nearest1d(x, [9], None)") == std::pair(0, 0));
 }
 
+TEST_CASE("what an operator does on one side only of a relation of sizes is a side of the recorded path") {
+  auto claim = [](const std::string& value) { return exported(traced(5, 7, value), dynamic()).dimensions[1].str(); };
+  CHECK(claim("torch.constant_pad_nd(x, [0, 0, 0, torch.sub(16, torch.size(x, 1))])") ==
+        "any size where seq <= 16, on the recorded path");
+  CHECK(claim("torch.constant_pad_nd(x, [0, 0, 0, torch.size(x, 1)])") == "any size, on the recorded path");
+  CHECK(claim("torch.instance_norm(torch.transpose(x, 1, 2), None, None, None, None, True, 0.1, 1e-05, True)") ==
+        "any size where seq >= 2, on the recorded path");
+}
+
 TEST_CASE("two elements that one line takes may be all of a dimension of size 2") {
   const std::string model = traced(2, 7, "torch.stack([torch.select(x, 0, 0), torch.select(x, 0, 1)])");
   ExportOptions options = dynamic();
