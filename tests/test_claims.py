@@ -227,8 +227,9 @@ class Squeezed(nn.Module):
 
 
 class Cut(nn.Module):
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return torch.tensor_split(x, 3, 0)
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        a, b, c = torch.tensor_split(x, 3, 0)
+        return a, b, c
 
 
 class Chunks(nn.Module):
@@ -284,7 +285,23 @@ class Halves(nn.Module):
         return x[:, :half] + x[:, half : 2 * half]
 
 
+class Fourth(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, 3] + x[:, -2] + x.topk(5)[0].sum(1)
+
+
+class Reversed(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, list(range(x.shape[1]))[::-1]]
+
+
+class Pairs(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + x[:, ::2].repeat_interleave(2, 1)
+
+
 BATCH: Axes = {"x": {0: "batch"}}
+SEQ: Axes = {"x": {1: "seq"}}
 BOTH: Axes = {"x": {0: "batch", 1: "seq"}}
 
 
@@ -305,6 +322,9 @@ BOTH: Axes = {"x": {0: "batch", 1: "seq"}}
         (Branch, (3, 7), "script", BOTH, ["batch: any size", "seq: any size"]),
         (Branch, (3, 7), "export", BOTH, ["batch: any size where batch >= 2", "seq: any size where seq >= 6"]),
         (Table, (3, 7, 4), "script", BOTH, ["batch: any size", "seq: any size where seq <= 16"]),
+        (Fourth, (3, 7), "trace", SEQ, ["seq: any size where seq >= 5, on the recorded path"]),
+        (Fourth, (3, 7), "script", SEQ, ["seq: any size where seq >= 5"]),
+        (Pairs, (3, 8), "trace", SEQ, ["seq: any size where seq % 2 == 0, on the recorded path"]),
     ],
 )
 def test_words(module: type[nn.Module], shape: tuple[int, ...], route: str, axes: Axes, expected: list[str], out: Path) -> None:
@@ -384,6 +404,13 @@ def test_an_unverified_constant_is_not_claimed_elsewhere(out: Path) -> None:
     answers = ask(out, at(batch=3, seq=7), at(batch=4, seq=7), at(batch=3, seq=8))
     assert [a["holds"] for a in answers.values()] == [True, True, None]
     assert "the number 7 at test_claims.py:" in answers[at(batch=3, seq=8)]["why"]
+
+
+def test_positions_up_to_the_last_of_the_sample_are_not_claimed_elsewhere(out: Path) -> None:
+    printed = exported(Reversed(), (torch.randn(3, 7),), "trace", BOTH, out)
+    assert printed[1] == "seq: any size where seq >= 7, on the recorded path, 1 constant unverified"
+    answers = ask(out, at(batch=4, seq=7), at(batch=3, seq=6), at(batch=3, seq=8))
+    assert [a["holds"] for a in answers.values()] == [True, False, None]
 
 
 class Scripted(nn.Module):

@@ -7,6 +7,7 @@
 
 #include "claims/claims.hpp"
 #include "driver/guards.hpp"
+#include "onnx/opdef.hpp"
 #include "provenance/claims.hpp"
 
 namespace lithify::driver {
@@ -49,6 +50,7 @@ class ClaimMaker {
     claims_.paths = facts_.paths;
     add_constraints();
     add_specialized();
+    if (facts_.kind == ClaimKind::RecordedPath) add_sides();
     for (Constraint& side : claims::recorded_sides(claims_)) {
       show(side.formula, names_in(side.formula));
       claims_.constraints.push_back(std::move(side));
@@ -119,6 +121,15 @@ class ClaimMaker {
     for (const sym::Assumption& a : evaluated_.assumed.specialized) all.emplace_back(a, program::Pos());
     for (const provenance::Constraint& c : provenance::constraints({}, all, spelled_name))
       if (c.formula.find(" >= ") != std::string::npos && !c.implied) add_condition({c.formula, ""});
+  }
+
+  /// What operators do on one side only of a relation of sizes is part of the path.
+  void add_sides() {
+    std::vector<Requirement> all;
+    for (const provenance::Assumed& side : evaluated_.record.sides)
+      if (!onnx::depends_on_data(*evaluated_.sym, side.assumption.b)) all.emplace_back(side.assumption, side.pos);
+    for (const provenance::Constraint& c : provenance::constraints({}, all, spelled_name))
+      if (!c.implied) add_condition({c.formula, program_.locate(c.pos).brief()});
   }
 
   void add_condition(Constraint c) {

@@ -110,6 +110,17 @@ void refuse_differing(const program::Program& program, const std::map<provenance
   if (!out.empty()) throw Error(std::move(out));
 }
 
+/// The numbers of elements of the inputs; none where further traces show which numbers come from sizes.
+std::vector<sym::Expr> input_counts(const Evaluated& outcome, bool single) {
+  std::vector<sym::Expr> out;
+  if (!single) return out;
+  for (const auto& [path, shape] : outcome.input_shapes) {
+    const sym::Expr count = outcome.sym->product(shape);
+    if (std::ranges::find(out, count) == out.end()) out.push_back(count);
+  }
+  return out;
+}
+
 Evaluated& evaluated(const Solution& s) { return static_cast<Evaluated&>(*s.outcome); }
 
 /// Moves what was found to the outcome that it is about.
@@ -156,9 +167,10 @@ Recovered recover(const PreparedModel& model, const Traces& traces, std::optiona
     const bool nothing_escapes = watched && outcome.escaped.empty();
     if (traced && watched && single) report_escaped(model, outcome);
     if (traced && !nothing_escapes)
-      provenance::report_unverified(program, model.sym(), search, s, options.strict, findings);
+      provenance::report_unverified(program, model.sym(), search, s, input_counts(outcome, single), options.strict,
+                                    findings);
     if (single && traced && !nothing_escapes && options.recover == Mode::Decided) {
-      provenance::report_unrolled(program, model.sym(), s.outcome->record, findings);
+      provenance::report_unrolled(program, model.sym(), s.outcome->record, options.strict, findings);
       provenance::report_limited(program, model.sym(), s.outcome->record, findings);
     }
     add_findings(std::move(findings), outcome);

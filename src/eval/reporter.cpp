@@ -24,6 +24,9 @@ std::optional<int64_t> whole(double x) {
   return x == std::floor(x) && std::abs(x) <= most ? std::optional(static_cast<int64_t>(x)) : std::nullopt;
 }
 
+/// Whether a number of few digits is written rather than computed.
+bool has_few_digits(double x) { return whole(x * 1000).has_value(); }
+
 /// The elements of a list or tuple where they are known.
 std::span<const Value> elements_of(const Value& v) {
   if (!(v.is_list() && !v.is_open_list()) && !v.is<Tuple>()) return {};
@@ -60,6 +63,21 @@ Reporter::Reporter(onnx::Builder& builder, provenance::Recorder* recorder) : bui
   size_one_ = std::ranges::any_of(builder_.graph().inputs, [&](const onnx::Value* in) {
     return std::ranges::any_of(in->shape, [&](onnx::Dim d) { return !d.is_constant() && builder_.sym.sample(d) == 1; });
   });
+  for (const onnx::Value* in : builder_.graph().inputs)
+    for (onnx::Dim d : in->shape)
+      if (const auto size = builder_.sym.sample(d); !d.is_constant() && size && *size > 1) sizes_.insert(*size);
+}
+
+/// The whole number that a float is or, for one that does not look written, the size that it was computed from.
+std::optional<int64_t> Reporter::number_behind(double x) const {
+  if (const auto n = whole(x)) return *n > 0 ? n : std::nullopt;
+  if (has_few_digits(x)) return std::nullopt;
+  for (const int64_t size : sizes_) {
+    const auto n = static_cast<double>(size);
+    for (const double of_size : {1 / n, std::sqrt(n), 1 / std::sqrt(n), std::pow(n, -0.5), std::log(n)})
+      if (x == of_size) return size;
+  }
+  return std::nullopt;
 }
 
 // ---- numbers of the program ---------------------------------------------------------------------------------------
@@ -74,7 +92,8 @@ Value Reporter::number(const Expr& e) {
 
 Value Reporter::real_number(const Expr& e) {
   Value v = e.real;
-  if (const auto n = whole(e.real); recorder_ && n && *n > 0) v.origin = recorder_->read({&e, Literal::fixed}, *n);
+  if (!recorder_) return v;
+  if (const auto n = number_behind(e.real)) v.origin = recorder_->read({&e, Literal::fixed}, *n);
   return v;
 }
 
@@ -82,8 +101,7 @@ Value Reporter::constant(const Expr& e, Value v) {
   if (!recorder_ || !v.is_tensor()) return v;
   const onnx::Value* t = v.tensor()->read(builder_);
   if (t->constant && is_float(t->dtype) && t->rank() == 0) {
-    const auto n = whole(t->constant->reals()[0]);
-    if (n && *n > 0) v.origin = recorder_->read({&e, Literal::fixed}, *n);
+    if (const auto n = number_behind(t->constant->reals()[0])) v.origin = recorder_->read({&e, Literal::fixed}, *n);
     return v;
   }
   if (std::ranges::any_of(t->shape, [](onnx::Dim d) { return d.is(1); }))

@@ -2,6 +2,7 @@
 // is the same but for the formulas that numbers stand for.
 #pragma once
 
+#include <set>
 #include <span>
 #include <vector>
 
@@ -31,13 +32,15 @@ class Reporter {
   void fail(const sym::Contradiction& contradiction);
 
  private:
+  std::optional<int64_t> number_behind(double x) const;
   void use(const provenance::NumberArgument& argument, const Value& value, sym::Expr size);
   void broadcasts(const Value& result);
   onnx::Value* counted(const provenance::Progression& p, sym::Expr length, DType dtype, onnx::Shape shape);
 
   onnx::Builder& builder_;
   provenance::Recorder* recorder_;
-  bool size_one_ = false;  // whether a dynamic dimension has the size 1 in the sample
+  bool size_one_ = false;    // whether a dynamic dimension has the size 1 in the sample
+  std::set<int64_t> sizes_;  // of dynamic dimensions in the sample, if above 1
 
   // The operator that is being applied.
   provenance::Origin origin_ = 0;

@@ -227,10 +227,29 @@ void concat(Inference& f) {
   f.set(0, f.in(0).dtype, std::move(r));
 }
 
+/// A dimension has at least as many elements as are needed; nothing is assumed that does not hold in the sample.
+void assume_at_least(Inference& f, Dim size, Dim needed) {
+  const auto is_asked = [&](Dim d) { return !f.sym.has_iterations(d) && !depends_on_data(f.sym, d); };
+  if (size.is_constant() || !is_asked(size) || !is_asked(needed)) return;
+  const auto have = f.sym.sample(size), least = f.sym.sample(needed);
+  if (!have || !least || *have >= *least) f.sym.assume({sym::Assumption::Kind::AtMost, needed, size});
+}
+
+/// The positions exist; those that are not numbers, if there is only one.
+void assume_positions(Inference& f, const std::vector<Dim>& positions, Dim size) {
+  int64_t needed = 0;
+  for (const Dim p : positions)
+    if (const auto number = p.constant()) needed = std::max(needed, *number < 0 ? -*number : *number + 1);
+  if (needed > 0) assume_at_least(f, size, f.sym.constant(needed));
+  if (positions.size() == 1 && !positions[0].is_constant() && positions[0].lower().value_or(-1) >= 0)
+    assume_at_least(f, size, f.sym.add(positions[0], f.sym.constant(1)));
+}
+
 void gather(Inference& f) {
   require_rank(f, 0, 1);
   const Shape& data = f.in(0).shape;
   const auto axis = static_cast<size_t>(f.axis(0, data.size()));
+  if (const std::vector<Dim>* positions = known(f, 1)) assume_positions(f, *positions, data[axis]);
   Shape r = part(data, 0, axis);
   append(r, f.in(1).shape);
   append(r, part(data, axis + 1, data.size()));
@@ -274,7 +293,9 @@ void top_k(Inference& f) {
   require_rank(f, 0, 1);
   Shape r = f.in(0).shape;
   Dim& d = r[static_cast<size_t>(f.axis(-1, r.size()))];
-  d = f.has(1) ? size_from(f, 1, "k") : f.sym.constant(f.integer("k", 0));
+  const Dim k = f.has(1) ? size_from(f, 1, "k") : f.sym.constant(f.integer("k", 0));
+  assume_at_least(f, d, k);
+  d = k;
   f.set(0, f.in(0).dtype, r);
   f.set(1, DType::Int64, r);
 }

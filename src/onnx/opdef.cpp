@@ -12,13 +12,13 @@
 namespace lithify::onnx {
 namespace {
 
-/// Whether two sizes that are computed from the same dimension are equal in the sample only.
-bool differ_beyond_sample(sym::Context& sym, Dim a, Dim b) {
+/// Whether two sizes that are computed from the same dimension are equal in the sample, and not known to be elsewhere.
+bool are_equal_in_sample(sym::Context& sym, Dim a, Dim b) {
   if (a.is_constant() || b.is_constant() || sym.equal(a, b) == true) return false;
   const std::vector<Dim> of_a = sym::symbols(a), of_b = sym::symbols(b);
   if (std::find_first_of(of_a.begin(), of_a.end(), of_b.begin(), of_b.end()) == of_a.end()) return false;
   const auto at_a = sym.sample(a), at_b = sym.sample(b);
-  return at_a && at_a == at_b && *at_a != 1 && !equal_beyond_sample(sym, a, b);
+  return at_a && at_a == at_b && *at_a != 1;
 }
 
 /// The two sizes that a size is the broadcast of; none when it is something else.
@@ -29,7 +29,9 @@ std::vector<Dim> broadcast_parts(Dim e) {
 }
 
 Dim broadcast_size(sym::Context& sym, Dim a, Dim b, const Shape& sa, const Shape& sb) {
-  if (const auto r = sym.broadcast(a, b); r && !differ_beyond_sample(sym, a, b)) {
+  const bool in_sample = are_equal_in_sample(sym, a, b), beyond = in_sample && equal_beyond_sample(sym, a, b);
+  if (const auto r = sym.broadcast(a, b); r && in_sample == beyond) {
+    if (beyond) sym.assume({sym::Assumption::Kind::Equal, a, b});
     if (sym.observer && (a.is(1) || b.is(1)) && !r->is_constant() && sym.sample(*r) == 1)
       sym.observer->broadcast_one(*r);
     return *r;

@@ -261,20 +261,21 @@ void register_filled(eval::Registry& ops) {
       fmt::format("aten::new_empty_strided(Tensor self, int[] size, int[] stride, *, {}) -> Tensor", tensor_options),
       [](Call& c) { return filled(c, c.tensor("self")->dtype, 0); });
   ops.add(fmt::format("aten::full(int[] size, Scalar fill_value, *, {}) -> Tensor", tensor_options), full)
-      .numbers({{"size", Role::Fill}});
+      .numbers({{"size", Role::Fill}, {"fill_value", Role::Operand}});
   ops.add(fmt::format("aten::new_full(Tensor self, int[] size, Scalar fill_value, *, {}) -> Tensor", tensor_options),
           [](Call& c) -> Value {
             DType t = c.maybe_dtype("dtype").value_or(c.tensor("self")->dtype);
             return c.onnx.full(c.sizes("size"), c.tensor_as("fill_value", t));
           })
-      .numbers({{"size", Role::Fill}});
-  ops.add(
-      fmt::format("aten::full_like(Tensor self, Scalar fill_value, *, {}, MemoryFormat? memory_format=None) -> Tensor",
-                  tensor_options),
-      [](Call& c) -> Value {
-        Ref x = c.tensor("self");
-        return c.onnx.full(x->shape, c.tensor_as("fill_value", c.maybe_dtype("dtype").value_or(x->dtype)));
-      });
+      .numbers({{"size", Role::Fill}, {"fill_value", Role::Operand}});
+  ops.add(fmt::format(
+              "aten::full_like(Tensor self, Scalar fill_value, *, {}, MemoryFormat? memory_format=None) -> Tensor",
+              tensor_options),
+          [](Call& c) -> Value {
+            Ref x = c.tensor("self");
+            return c.onnx.full(x->shape, c.tensor_as("fill_value", c.maybe_dtype("dtype").value_or(x->dtype)));
+          })
+      .numbers({{"fill_value", Role::Operand}});
 }
 
 void register_ranges(eval::Registry& ops) {

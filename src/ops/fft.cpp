@@ -372,7 +372,8 @@ Value istft(Call& c) {
 void register_fft(eval::Registry& ops) {
   for (const Transform& f : transforms) {
     ops.add(fmt::format("aten::fft_{}(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor", f.name),
-            [f](Call& c) { return one_dimension(c, f); });
+            [f](Call& c) { return one_dimension(c, f); })
+        .numbers({{"n", Role::Position, "dim"}});
     ops.add(fmt::format("aten::fft_{}2(Tensor self, int[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor",
                         f.name),
             [f](Call& c) { return dimensions(c, f); });

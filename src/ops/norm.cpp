@@ -265,6 +265,10 @@ void register_norm(Registry& ops) {
       [](Call& c) -> Value {
         onnx::Value* x = c.tensor("input");
         if (!c.flag("use_input_stats")) return batch_norm(c, x, false, c.real("eps"));
+        // PyTorch refuses a single element in Python, so a model that has one takes another path.
+        const Dim elements = c.sym.product(std::span(x->shape).subspan(std::min<size_t>(x->rank(), 2)));
+        if (c.sym.observer && c.sym.sample(elements).value_or(1) > 1)
+          c.sym.observer->took_side({sym::Assumption::Kind::AtMost, c.sym.constant(2), elements});
         return instance_norm(c.onnx, x, c.maybe_tensor("weight"), c.maybe_tensor("bias"), c.real("eps"));
       });
   ops.add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",

@@ -20,6 +20,9 @@ Pads pads_of(Call& c, std::string_view argument, size_t rank) {
   Dim zero = c.sym.constant(0);
   Pads pads(rank, {zero, zero});
   for (size_t i = 0; i < given.size() / 2; ++i) pads[rank - 1 - i] = {given[2 * i], given[2 * i + 1]};
+  for (Dim pad : given)
+    if (c.sym.observer && !pad.is_constant() && pad.lower().value_or(-1) < 0 && c.sym.sample(pad).value_or(-1) >= 0)
+      c.sym.observer->took_side({sym::Assumption::Kind::AtMost, zero, pad});
   return pads;
 }
 

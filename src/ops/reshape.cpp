@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "eval/evaluator.hpp"
+#include "onnx/opdef.hpp"
 #include "ops/slicing.hpp"
 
 namespace lithify::ops {
@@ -71,7 +72,8 @@ std::optional<bool> stays(Call& c, Dim size) {
   const Dim one = c.sym.constant(1);
   if (const std::optional<bool> is_one = c.sym.equal(size, one)) return !*is_one;
   if (c.sym.less(one, size) == true) return true;
-  if (c.sym.sample(size).value_or(1) < 2) return std::nullopt;
+  const std::optional<int64_t> sample = c.sym.sample(size);
+  if (sample ? *sample < 2 : onnx::depends_on_data(c.sym, size) || c.sym.has_iterations(size)) return std::nullopt;
   c.sym.assume({sym::Assumption::Kind::AtMost, c.sym.constant(2), size});
   return true;
 }

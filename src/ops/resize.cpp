@@ -239,10 +239,12 @@ void register_resize(Registry& ops) {
     std::string corners = row.corners ? "bool align_corners, " : "";
     ops.add(fmt::format("aten::{0}(Tensor self, int[{1}] output_size, {2}{3}) -> Tensor", row.name, row.dims, corners,
                         scales[row.dims]),
-            [m = row.method](Call& c) { return by_size(c, m); });
+            [m = row.method](Call& c) { return by_size(c, m); })
+        .numbers({{"output_size", Role::Size}});
     ops.add(fmt::format("aten::{}.vec(Tensor input, int[]? output_size, {}float[]? scale_factors) -> Tensor", row.name,
                         corners),
-            [m = row.method](Call& c) { return by_size_or_scale(c, m); });
+            [m = row.method](Call& c) { return by_size_or_scale(c, m); })
+        .numbers({{"output_size", Role::Size}});
   }
 }
 

@@ -30,6 +30,37 @@ bool may_be(const NumberUse& use, const Dimension& d) {
   return use.size && std::ranges::count(sym::symbols(use.size), d.symbol) > 0;
 }
 
+/// The number as the program has it: a float, where one was computed from a size.
+std::string text_of(const program::Program& program, const NumberUse& use) {
+  const program::Expr& e = *use.literal.expr;
+  std::vector<double> real;
+  if (use.literal.element == Literal::fixed && e.kind == program::Expr::Kind::Float) real.push_back(e.real);
+  if (use.literal.element == Literal::fixed && e.kind == program::Expr::Kind::Constant) {
+    const TensorView& tensor = *program.constants.at(static_cast<size_t>(e.integer)).tensor;
+    if (tensor.sizes.empty()) append_elements(tensor, real);
+  }
+  return real.empty() ? fmt::format("{}", use.number) : fmt::format("{:.6g}", real[0]);
+}
+
+/// A number that may come from sizes: that it may is counted for each of their dimensions.
+void count_use(const program::Program& program, const sym::Context& sym, const NumberUse& use, sym::Expr size,
+               std::set<std::pair<Literal, std::string>>& counted, Findings& out) {
+  const Place place = program.locate(use.pos);
+  for (sym::Expr symbol : sym::symbols(size)) {
+    const std::string& name = sym.info(symbol).name;
+    if (!counted.emplace(use.literal, name).second) continue;
+    ++out.unverified[name];
+    out.uses[name].push_back(
+        fmt::format("the number {}{}", text_of(program, use), place.known() ? " at " + place.brief() : ""));
+  }
+}
+
+/// Whether a number that is computed with is the number of elements of an input.
+bool may_be_count(const NumberUse& use, sym::Expr count, const sym::Context& sym) {
+  const bool computed = use.role == Role::Operand || use.role == Role::Divisor;
+  return computed && use.number > 1 && !count.is_constant() && !count.is_symbol() && sym.sample(count) == use.number;
+}
+
 /// Whether a tensor that the model holds has a dimension of this size.
 bool is_size_of_weight(const program::Object& object, int64_t size) {
   return std::ranges::any_of(object.attributes, [&](const auto& attribute) {
@@ -53,7 +84,7 @@ void report_recovered(const program::Program& program, const sym::Context& sym, 
 }
 
 void report_unverified(const program::Program& program, const sym::Context& sym, Search& search,
-                       const Solution& solution, bool strict, Findings& out) {
+                       const Solution& solution, const std::vector<sym::Expr>& counts, bool strict, Findings& out) {
   std::set<std::pair<Literal, std::string>> counted;
   for (const NumberUse& use : solution.outcome->record.uses) {
     if (solution.formulas.contains(use.literal)) continue;
@@ -63,22 +94,29 @@ void report_unverified(const program::Program& program, const sym::Context& sym,
       const bool is_size = use.role == Role::Size || use.role == Role::Fill;
       const bool hard_coded_elsewhere = is_size && out.recovered[name] > 0;
       if (hard_coded_elsewhere && !strict && !search.matters(solution, use, d)) continue;
-      const Place place = program.locate(use.pos);
-      if (counted.emplace(use.literal, name).second) {
-        ++out.unverified[name];
-        out.uses[name].push_back(
-            fmt::format("the number {}{}", use.number, place.known() ? " at " + place.brief() : ""));
-      }
+      count_use(program, sym, use, d.symbol, counted, out);
       out.diagnostics.push_back(
           {Code::UnverifiedSize, hard_coded_elsewhere || strict ? Severity::Error : Severity::Warning,
            fmt::format("the number {} may come from the size of '{}' in the sample, and nothing shows whether it does",
-                       use.number, name),
-           place, term("second capture"), name});
+                       text_of(program, use), name),
+           program.locate(use.pos), term("second capture"), name});
+    }
+    for (sym::Expr count : counts) {
+      if (!may_be_count(use, count, sym)) continue;
+      count_use(program, sym, use, count, counted, out);
+      out.diagnostics.push_back(
+          {Code::UnverifiedSize, strict ? Severity::Error : Severity::Warning,
+           fmt::format("the number {} may be {}, the number of elements of an input of the sample, and nothing shows "
+                       "whether it is",
+                       use.number, count.str()),
+           program.locate(use.pos), term("second capture"), count.str()});
     }
   }
 }
 
-void report_unrolled(const program::Program& program, const sym::Context& sym, const Record& record, Findings& out) {
+void report_unrolled(const program::Program& program, const sym::Context& sym, const Record& record, bool strict,
+                     Findings& out) {
+  std::set<std::pair<Literal, std::string>> counted;
   std::map<std::tuple<std::string, int, const sym::Node*>, std::set<int64_t>> taken;
   std::map<const sym::Node*, int> lines;  // that take all elements along a size
   for (const NumberUse& use : record.uses) {
@@ -88,13 +126,15 @@ void report_unrolled(const program::Program& program, const sym::Context& sym, c
     const Place place = program.locate(use.pos);
     std::set<int64_t>& positions = taken[{place.file, place.line, use.size.node()}];
     if (!positions.insert(use.number).second || positions.size() != static_cast<size_t>(*size)) continue;
-    if (++lines[use.size.node()] != 2 && *size == 2) continue;
+    const bool may_be_intended = ++lines[use.size.node()] != 2 && *size == 2;
+    if (may_be_intended) count_use(program, sym, use, use.size, counted, out);
     out.diagnostics.push_back(
-        {Code::HardCodedSize, Severity::Error,
+        {may_be_intended ? Code::UnverifiedSize : Code::HardCodedSize,
+         may_be_intended && !strict ? Severity::Warning : Severity::Error,
          fmt::format(
-             "each of the {} elements along a dimension of size {} is used separately: tracing unrolled a loop of the "
+             "each of the {} elements along a dimension of size {} is used separately: tracing {} a loop of the "
              "model over them",
-             *size, use.size.str()),
+             *size, use.size.str(), may_be_intended ? "may have unrolled" : "unrolled"),
          place, term("script") + ", or compute on the whole dimension at once", ""});
   }
 }

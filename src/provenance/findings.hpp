@@ -23,12 +23,14 @@ void report_recovered(const program::Program& program, const sym::Context& sym, 
 
 /// Numbers that may be sizes where no contradiction shows it. The size of a new tensor is refused when the program is
 /// known to hard-code that dimension elsewhere, unless the number can be shown not to matter; with `strict`, all are.
+/// `counts` are the numbers of elements of the inputs.
 void report_unverified(const program::Program& program, const sym::Context& sym, Search& search,
-                       const Solution& solution, bool strict, Findings& out);
+                       const Solution& solution, const std::vector<sym::Expr>& counts, bool strict, Findings& out);
 
 /// Refuses a dimension whose elements one line takes one by one, as many as there are in the sample: a loop of the
-/// model that tracing unrolled. Two on a single line may be intended.
-void report_unrolled(const program::Program& program, const sym::Context& sym, const Record& record, Findings& out);
+/// model that tracing unrolled. Two on a single line may be intended: with `strict`, they are refused as well.
+void report_unrolled(const program::Program& program, const sym::Context& sym, const Record& record, bool strict,
+                     Findings& out);
 
 /// Refuses an upper limit of a dimension that is not a size of a weight and little more than the sample, in a program
 /// with unverified numbers of that dimension: 2*seq - 1 positions, say, of which every length takes its part.

@@ -59,7 +59,8 @@ struct Record {
   std::vector<NumberUse> uses;
   std::vector<Assumed> assumptions;  ///< each once
   size_t moved_boundaries = 0;
-  int64_t steps = 0;  ///< operators that were applied
+  int64_t steps = 0;           ///< operators that were applied
+  std::vector<Assumed> sides;  ///< what holds in the sample, and decides what an operator does
 };
 
 }  // namespace lithify::provenance

@@ -29,6 +29,7 @@ Recorder::Recorder(const program::Program& program, sym::Context& sym, Journal& 
       varied_(journal),
       assumptions_(journal),
       known_assumptions_(journal),
+      sides_(journal),
       boundaries_(journal) {}
 
 std::optional<sym::Expr> Recorder::formula(const Literal& literal) const {
@@ -109,7 +110,21 @@ void Recorder::assumed(const sym::Assumption& a) {
                           ? known_assumptions_.insert({a.kind, a.a.node(), a.b.node()})
                           : std::ranges::find(assumptions_.all(), a, &Assumed::assumption) == assumptions_.all().end();
   if (is_new) assumptions_.push_back({a, within_ ? pos_ : program::Pos()});
+  if (within_ && a.kind == sym::Assumption::Kind::AtMost) use_as_limit(a);
 }
+
+/// A dimension that must be as large as it is in the sample: where a number of the program leads there, it may be its
+/// last position.
+void Recorder::use_as_limit(const sym::Assumption& a) {
+  const std::optional<int64_t> needed = a.a.constant();
+  if (!suspicious_ || !needed || sym_.sample(a.b) != needed) return;
+  const std::vector<Origins::Found> numbers = origins_.numbers(arguments_, max_numbers);
+  if (numbers.empty()) return;
+  const auto last = std::ranges::find(numbers, *needed - 1, &Origins::Found::value);
+  add_use({(last == numbers.end() ? numbers.front() : *last).literal, *needed - 1, Role::Position, a.b, pos_});
+}
+
+void Recorder::took_side(const sym::Assumption& side) { sides_.push_back({side, within_ ? pos_ : program::Pos()}); }
 
 void Recorder::broadcast_one(sym::Expr size) {
   if (within_) broadcast_ones_.push_back(size);
@@ -121,7 +136,8 @@ void Recorder::moved_boundary(sym::Expr before, sym::Expr after) {
 }
 
 Record Recorder::take() {
-  return {std::move(origins_), issues_.take(), uses_.take(), assumptions_.take(), boundaries_.all().size(), steps_};
+  return {std::move(origins_),      issues_.take(), uses_.take(), assumptions_.take(),
+          boundaries_.all().size(), steps_,         sides_.take()};
 }
 
 }  // namespace lithify::provenance

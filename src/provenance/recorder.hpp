@@ -52,6 +52,7 @@ class Recorder final : public sym::Observer {
 
   // ---- sym::Observer ----
   void assumed(const sym::Assumption& assumption) override;
+  void took_side(const sym::Assumption& side) override;
   void broadcast_one(sym::Expr size) override;
   void moved_boundary(sym::Expr before, sym::Expr after) override;
 
@@ -65,6 +66,7 @@ class Recorder final : public sym::Observer {
   using AssumptionKey = std::tuple<sym::Assumption::Kind, const sym::Node*, const sym::Node*>;
 
   void add_use(const NumberUse& use);
+  void use_as_limit(const sym::Assumption& assumption);
   bool has_size_of_one(const Literal& literal) const;
 
   const program::Program& program_;
@@ -78,6 +80,7 @@ class Recorder final : public sym::Observer {
   JournaledSet<Literal> varied_;     // sizes of 1 along which elements would differ
   JournaledList<Assumed> assumptions_;
   JournaledSet<AssumptionKey> known_assumptions_;
+  JournaledList<Assumed> sides_;
   JournaledList<Boundary> boundaries_;
 
   // The operator that is being applied.

@@ -83,6 +83,9 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void assumed(const Assumption& assumption) = 0;
+  /// An operator does one thing where this holds, as it does in the sample, and another elsewhere: a pad adds elements,
+  /// or removes some. A trace may lack the branch that the model takes there.
+  virtual void took_side(const Assumption& side) = 0;
   /// A 1 is broadcast to a size that is 1 in the sample: at other sizes, the 1 may have to be that size as well.
   virtual void broadcast_one(Expr size) = 0;
   /// A reshape keeps a boundary between dimensions in its place at the sample's sizes only. Of the elements in front of

@@ -82,6 +82,7 @@ TEST_CASE_FIXTURE(Fixture, "what is assumed under facts is assumed only there") 
   struct Heard : Observer {
     std::string text;
     void assumed(const Assumption& a) override { text = a.str(); }
+    void took_side(const Assumption&) override {}
     void broadcast_one(Expr) override {}
     void moved_boundary(Expr, Expr) override {}
   } heard;

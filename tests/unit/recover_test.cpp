@@ -1,7 +1,9 @@
 // Sizes that tracing hard-coded, through the API, with models in memory.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
+#include <utility>
 
 #include "lithify/lithify.hpp"
 #include "model_bytes.hpp"
@@ -107,6 +109,42 @@ TEST_CASE("a number in a value is reported as unverified, and refused if asked")
   const std::string model = traced(5, 7, "torch.div(torch.sum(x, [1]), 7)");
   ExportOptions options = dynamic();
   CHECK(exported(model, options).dimensions[1].unverified == 1);
+  options.strict = true;
+  CHECK(error_of(model, options) == "LTH064");
+}
+
+TEST_CASE("a number that was computed from sizes is reported as unverified") {
+  auto unverified = [](int64_t batch, int64_t seq, const std::string& value) {
+    const ExportResult r = exported(traced(batch, seq, value), dynamic());
+    return std::pair(r.dimensions[0].unverified, r.dimensions[1].unverified);
+  };
+  CHECK(unverified(5, 7, "torch.mul(x, 140)") == std::pair(1, 1));  // the number of elements
+  CHECK(unverified(5, 7, "torch.full([1], 140.)") == std::pair(1, 1));
+  CHECK(unverified(5, 7, "torch.mul(x, 141)") == std::pair(0, 0));
+  for (const char* number : {"0.14285714285714285", "2.6457513110645907", "0.3779644730092272", "1.9459101490553132"})
+    CHECK(unverified(5, 7, fmt::format("torch.mul(x, {})", number)) == std::pair(0, 1));  // 1/7, sqrt(7), ...
+  CHECK(unverified(5, 8, "torch.mul(x, 0.2)") == std::pair(0, 0));                        // may well be written so
+  CHECK(unverified(5, 8, "torch.mul(x, 0.125)") == std::pair(0, 0));
+  CHECK(unverified(5, 7, "torch.abs(torch.fft_rfft(x, 8, 1))") == std::pair(0, 1));
+  CHECK(unverified(5, 7, "torch.upsample_nearest1d(x, [7], None)") == std::pair(0, 1));
+  CHECK(unverified(5, 7, "torch.upsample_nearest1d(x, [9], None)") == std::pair(0, 0));
+}
+
+TEST_CASE("what an operator does on one side only of a relation of sizes is a side of the recorded path") {
+  auto claim = [](const std::string& value) { return exported(traced(5, 7, value), dynamic()).dimensions[1].str(); };
+  CHECK(claim("torch.constant_pad_nd(x, [0, 0, 0, torch.sub(16, torch.size(x, 1))])") ==
+        "any size where seq <= 16, on the recorded path");
+  CHECK(claim("torch.constant_pad_nd(x, [0, 0, 0, torch.size(x, 1)])") == "any size, on the recorded path");
+  CHECK(claim("torch.instance_norm(torch.transpose(x, 1, 2), None, None, None, None, True, 0.1, 1e-05, True)") ==
+        "any size where seq >= 2, on the recorded path");
+}
+
+TEST_CASE("two elements that one line takes may be all of a dimension of size 2") {
+  const std::string model = traced(2, 7, "torch.stack([torch.select(x, 0, 0), torch.select(x, 0, 1)])");
+  ExportOptions options = dynamic();
+  const ExportResult r = exported(model, options);
+  CHECK(r.dimensions[0].str() == "any size where batch >= 2, on the recorded path, 1 constant unverified");
+  CHECK(r.claims.holds({{"batch", 3}, {"seq", 7}}) == std::nullopt);
   options.strict = true;
   CHECK(error_of(model, options) == "LTH064");
 }
