@@ -160,20 +160,18 @@ class Branches {
     return (is_subset(a, holds) && (b & holds) == 0) || (is_subset(b, holds) && (a & holds) == 0);
   }
 
-  /// The condition that decides between a and b at a column; or else one of whose sides has nothing of a, or nothing of
-  /// b; if there are several, the last that was known. Or else the first that was asked and decides something.
+  /// The condition that decides between a and b at a column, and if there are several, the last that was known; or else
+  /// the first that was asked of those with a side that has nothing of a or nothing of b; or else of those that decide
+  /// something.
   std::optional<size_t> deciding(Set of, Set a, Set b, uint32_t column) const {
     std::optional<size_t> exact, partly, some;
-    auto later = [&](size_t i, const std::optional<size_t>& than) {
-      return !than || known_at(conditions_[i], of) >= known_at(conditions_[*than], of);
-    };
     for (size_t i = 0; i < conditions_.size(); ++i) {
       const Condition& c = conditions_[i];
       if (!decides(c, of, column)) continue;
       if (!some) some = i;
-      if (tells_apart(c.holds, a, b) && later(i, exact)) exact = i;
+      if (tells_apart(c.holds, a, b) && (!exact || known_at(c, of) >= known_at(conditions_[*exact], of))) exact = i;
       const bool settles = !(a & c.holds) || !(b & c.holds) || !(a & ~c.holds) || !(b & ~c.holds);
-      if (settles && later(i, partly)) partly = i;
+      if (settles && !partly) partly = i;
     }
     return exact ? exact : partly ? partly : some;
   }
