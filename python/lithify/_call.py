@@ -145,8 +145,10 @@ class Call:
         """Whatever torch or the model raises is a reason why this capture does not do; `what` introduces it. Of a model that does
         not even run on the arguments, that is the reason."""
         try:
-            with undisturbed(self.root, self.training, self.model):
-                return capture()
+            with undisturbed(self.root, self.training, self.model) as changes:
+                captured = capture()
+            captured.state += changes.numbers
+            return captured
         except ExportError:
             raise
         except Exception as error:

@@ -64,7 +64,7 @@ def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any."""
 
     def run(follower: Follower) -> Capture:
-        with undisturbed(root, None, call) as changes:
+        with undisturbed(root, None) as changes:
             captured = _recorded(root, call, arguments, functions, follower)
         captured.state = changes.numbers
         return captured

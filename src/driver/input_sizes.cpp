@@ -156,7 +156,11 @@ onnx::Dim InputSizes::dim(const TensorInput& in, const InputSpec::Size& size) {
 
 onnx::Dim InputSizes::integer(const TensorInput& in, onnx::Value* value) {
   const std::string& symbol = in.integer->name;
-  if (is_symbol(*in.integer) && !symbols.contains(symbol)) symbols[symbol] = builder_.symbol_of(value, in.name);
+  if (is_symbol(*in.integer) && !symbols.contains(symbol)) {
+    sym::SymbolInfo info = range_of(symbol);
+    info.name = in.name;
+    symbols[symbol] = builder_.symbol_of(value, info);
+  }
   return dim(in, {.formula = in.integer});
 }
 

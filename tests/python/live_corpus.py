@@ -164,7 +164,7 @@ def resized_to_even(x: Tensor) -> Tensor:
     if even[0] != height or even[1] != width:
         x = F.interpolate(x, size=even, mode="bilinear")
     x = x.reshape(x.shape[0] * 3 * (even[0] // 2), 2, even[1] // 2, 2).transpose(1, 2)
-    return x.reshape(-1, 3, even[1] // 2 * even[0] // 2, 4).sum(2)
+    return x.reshape(-1, 3, even[1] // 2 * even[0] // 2, 4).amax(2)
 
 
 @live((B, 3, H, W), expected=ANY, sizes=[{B: 5, H: 9, W: 14}])
@@ -356,7 +356,7 @@ def mask_of(n: int) -> Tensor:
 mask_of(7)
 
 
-@live((B, S, 4), expected=CHECKED)
+@live((B, S, 4), expected=ANY)
 def cached_by_size(x: Tensor) -> Tensor:
     return mask_of(int(x.shape[1])) @ x
 

@@ -78,12 +78,13 @@ class TextModel final : public FrontEnd {
 
 ExportResult exported(TextModel& model, const ExportOptions& options = {}) {
   std::vector<std::byte> out;
-  return export_live(model, CaptureStrategy::Auto,
-                     [&](uint64_t size) {
-                       out.resize(size);
-                       return out.data();
-                     },
-                     options);
+  return export_live(
+      model, CaptureStrategy::Auto,
+      [&](uint64_t size) {
+        out.resize(size);
+        return out.data();
+      },
+      options);
 }
 
 std::string flat(int64_t batch, int64_t seq) { return "torch.view(x, [" + std::to_string(batch * seq) + ", 4])"; }
