@@ -242,3 +242,33 @@ def test_what_cannot_go_in_and_out_is_reset(tmp_path: Path, out: Path) -> None:
     assert "test_state.py" in done.stderr  # the line
     x = torch.randn(2, 4)
     compare(Session(out).run(x), flat(Last()(x)))
+
+
+class Shifted(nn.Module):
+    """Copies a part of a tensor to another part of it."""
+
+    def __init__(self, to: slice, of: slice) -> None:
+        super().__init__()
+        self.to, self.of = to, of
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.clone()
+        x[:, self.to] = x[:, self.of]
+        return x
+
+
+@pytest.mark.parametrize(
+    ("to", "of", "overlap"),
+    [
+        (slice(1, None), slice(None, -1), True),
+        (slice(None, 4), slice(2, 6), True),
+        (slice(None, 2), slice(2, 4), False),
+        (slice(-2, None), slice(-4, -2), False),
+    ],
+)
+def test_copies_to_an_overlapping_part_are_reported(to: slice, of: slice, overlap: bool, tmp_path: Path, out: Path) -> None:
+    """PyTorch copies in any order then."""
+    torch.jit.trace(Shifted(to, of), torch.randn(2, 6)).save(str(tmp_path / "shifted.pt"))
+    done = lithify("export", tmp_path / "shifted.pt", "-o", out, "--dynamic", "x:1=seq")
+    assert done.returncode == 0, done.stderr
+    assert ("overlaps it" in done.stderr) == overlap, done.stderr

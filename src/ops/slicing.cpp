@@ -236,6 +236,25 @@ OnnxValue* Slice::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
   return with_shape(b.concat(parts, axis), x->shape);
 }
 
+bool may_overlap(Builder& b, const OnnxValue* x, const OnnxValue* y) {
+  const onnx::Node *first = onnx::made_by(x, "Slice"), *second = onnx::made_by(y, "Slice");
+  const bool of_one = first && second && first != second && first->inputs[0] == second->inputs[0];
+  for (size_t i = 1; of_one && i < 4; ++i)
+    if (!first->inputs[i]->contents || !second->inputs[i]->contents) return false;
+  if (!of_one || *first->inputs[3]->contents != *second->inputs[3]->contents) return false;
+  const std::vector<Dim>& axes = *first->inputs[3]->contents;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Dim size = first->inputs[0]->shape[static_cast<size_t>(axes[i].constant().value_or(0))];
+    auto bound = [&](const onnx::Node* n, size_t input) {
+      return unclamped_bound(b.sym, (*n->inputs[input]->contents)[i], size);
+    };
+    const bool apart = b.sym.less_equal(bound(first, 2), bound(second, 1)) == true ||
+                       b.sym.less_equal(bound(second, 2), bound(first, 1)) == true;
+    if (apart) return false;
+  }
+  return true;
+}
+
 OnnxValue* Select::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
   size_t at = static_cast<size_t>(axis);
   Dim size = x->shape[at];
