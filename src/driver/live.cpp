@@ -308,8 +308,8 @@ class LiveExport {
     // Where nothing is claimed by it, no more is run than the user wants.
     if (out.facts->unfollowed.empty() && captures_ > 0) {
       const double most = options_.capture_seconds * captures_ / std::max(seconds_, 1e-3);
-      if (most < static_cast<double>(recorded)) {
-        const auto left = static_cast<ptrdiff_t>(std::max(most, 1.0));
+      if (most < static_cast<double>(sizes.size())) {
+        const auto left = static_cast<ptrdiff_t>(std::max(most - others, 1.0));
         sizes.erase(sizes.begin() + left, sizes.begin() + static_cast<ptrdiff_t>(recorded));
       }
     }
