@@ -16,7 +16,7 @@ from lithify._check import Checker
 from lithify._custom import Translations
 from lithify._errors import CannotCapture, CannotRun, ExportError
 from lithify._functions import Functions
-from lithify._restore import undisturbed
+from lithify._restore import Changes, undisturbed
 from lithify._signature import Arguments, bind, split_kwargs
 from lithify._watch import Followed
 
@@ -125,9 +125,9 @@ class Call:
 
     def _capture(self, kind: How, sizes: Mapping[str, int]) -> Capture:
         if self.exported:
-            return self._captured(lambda: _capture.exported(self.model), "torch.export cannot save the program")
+            return self._captured(lambda _: _capture.exported(self.model), "torch.export cannot save the program")
         if self.scripted:
-            return self._captured(lambda: _capture.script(self.model), "TorchScript cannot save the model")
+            return self._captured(lambda _: _capture.script(self.model), "TorchScript cannot save the model")
         if kind == "script":
             return self._script()
         if kind == "export":
@@ -141,13 +141,13 @@ class Call:
         except _capture.UsedByPython as used:
             raise CannotCapture(used.where) from None
 
-    def _captured(self, capture: Callable[[], Capture], what: str, arguments: Arguments | None = None) -> Capture:
+    def _captured(self, capture: Callable[[Changes], Capture], what: str, arguments: Arguments | None = None) -> Capture:
         """Whatever torch or the model raises is a reason why this capture does not do; `what` introduces it. Of a model that does
         not even run on the arguments, that is the reason."""
         try:
             with undisturbed(self.root, self.training, self.model) as changes:
-                captured = capture()
-            captured.state += changes.numbers
+                captured = capture(changes)
+            captured.changed = changes.numbers
             return captured
         except ExportError:
             raise
@@ -167,7 +167,7 @@ class Call:
 
     def _trace(self, arguments: Arguments) -> Capture:
         return self._captured(
-            lambda: _capture.trace(self.root, self.model, arguments, self.functions),
+            lambda changes: _capture.trace(self.root, self.model, arguments, self.functions, changes.reset),
             "the tracer cannot record the model",
             arguments,
         )
@@ -179,8 +179,8 @@ class Call:
             except _capture.UsedByPython as used:
                 self._keep_number(used.index, used.where)
                 continue
-            if captured.state and self._repeats():
-                captured.state = []
+            if captured.changed and not self._repeats():
+                captured.state = captured.changed
             return captured
 
     def _repeats(self) -> bool:
@@ -199,7 +199,7 @@ class Call:
         for index in reversed([i for i, number in enumerate(self.arguments.numbers) if number is not None]):
             self._keep_number(index, "torch.export takes numbers as they are")
         return self._captured(
-            lambda: _capture.export(self.root, self.model, self.arguments, self._axes_of_inputs()),
+            lambda _: _capture.export(self.root, self.model, self.arguments, self._axes_of_inputs()),
             "torch.export cannot capture the model",
             self.arguments,
         )
@@ -207,7 +207,7 @@ class Call:
     def _script(self) -> Capture:
         self.arguments, self.input_names, self.constants = self._whole[0], list(self._whole[1]), {}
         return self._captured(
-            lambda: _capture.scripted(self.model, self.arguments), "torch.jit.script cannot capture the model", self.arguments
+            lambda _: _capture.scripted(self.model, self.arguments), "torch.jit.script cannot capture the model", self.arguments
         )
 
     def _axes_of_inputs(self) -> list[dict[int, str]]:

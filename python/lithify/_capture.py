@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import itertools
 import logging
 import sys
 import traceback
@@ -26,7 +27,6 @@ from lithify._errors import CannotCapture, CannotRun
 from lithify._follow import Follower
 from lithify._follow import UsedByPython as UsedByPython
 from lithify._functions import Functions
-from lithify._restore import undisturbed
 from lithify._signature import Arguments
 from lithify._structure import Leaves, flatten, tensor_of, unique
 from lithify._watch import Followed, Level
@@ -44,7 +44,8 @@ class Capture:
     outputs: list[str] | None = None  # names of the outputs, where the capture knows them
     data: list[str] = field(default_factory=list)  # where contents of inputs escape: the trace has one outcome of what follows
     followed: Followed | None = None  # what is known of sizes outside of the program, if they were followed
-    state: list[str] = field(default_factory=list)  # numbers of the model that the run changed
+    changed: list[str] = field(default_factory=list)  # numbers of the model that the run changed
+    state: list[str] = field(default_factory=list)  # those of them that results depend on
     guards: list[str] = field(default_factory=list)  # where contents are checked: another outcome than the recorded one raises
     notes: list[str] = field(default_factory=list)  # for the user
     keep: list[torch.Tensor] = field(default_factory=list)
@@ -60,14 +61,20 @@ LEVELS = (
 )
 
 
-def trace(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions) -> Capture:
-    """Records one run of `call` on the sample. `root` owns the weights that it uses, if any."""
+def trace(
+    root: nn.Module | None,
+    call: Callable[..., Any],
+    arguments: Arguments,
+    functions: Functions,
+    reset: Callable[[], None],
+) -> Capture:
+    """Records one run of `call` on the sample. `root` owns the weights that it uses, if any; `reset` puts it back where another
+    run is needed."""
+    resets = itertools.chain([lambda: None], itertools.repeat(reset))
 
     def run(follower: Follower) -> Capture:
-        with undisturbed(root, None) as changes:
-            captured = _recorded(root, call, arguments, functions, follower)
-        captured.state = changes.numbers
-        return captured
+        next(resets)()
+        return _recorded(root, call, arguments, functions, follower)
 
     follower, failed = Follower(LEVELS[0], arguments.numbers), ""
     for level in LEVELS:

@@ -38,9 +38,10 @@ _Cached = type(functools.lru_cache(lambda: None))
 
 @dataclass
 class Changes:
-    """What was put back, once it was."""
+    """What runs changed, and how to put it back before the next."""
 
-    numbers: list[str] = field(default_factory=list)  # names of attributes and variables
+    reset: Callable[[], None]
+    numbers: list[str] = field(default_factory=list)  # names of attributes and variables; known once all is put back
 
 
 @contextlib.contextmanager
@@ -50,7 +51,14 @@ def undisturbed(module: nn.Module | None, training: bool | None, call: Any = Non
     be copied."""
     modules = list(module.modules()) if module is not None else []
     devices = sorted({t.device.index for m in modules for t in m._parameters.values() if t is not None and t.is_cuda})
-    before, changes = _Snapshot(modules, call), Changes()
+    before, random_state = _Snapshot(modules, call), torch.get_rng_state()
+
+    def reset() -> None:
+        before.restore()
+        _set_mode(modules, training)
+        torch.set_rng_state(random_state)
+
+    changes = Changes(reset)
     try:
         with torch.random.fork_rng(devices=devices), _python_random(), _mode(modules, training):
             yield changes
@@ -68,15 +76,19 @@ def undisturbed(module: nn.Module | None, training: bool | None, call: Any = Non
 def _mode(modules: Sequence[nn.Module], training: bool | None) -> Iterator[None]:
     """Sets the training flags, and puts them back; those of TorchScript are not among the attributes in Python."""
     flags = [(m, m.training) for m in modules]
-    for m, flag in flags if training is not None else ():
-        if flag != training:
-            m.training = bool(training)
+    _set_mode(modules, training)
     try:
         yield
     finally:
         for m, flag in flags:
             if m.training != flag:
                 m.training = flag
+
+
+def _set_mode(modules: Sequence[nn.Module], training: bool | None) -> None:
+    for m in modules if training is not None else ():
+        if m.training != training:
+            m.training = bool(training)
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lithify import _answers, _capture, _patched
+from lithify import _answers, _capture, _patched, _restore
 from lithify._capture import Capture
 from lithify._functions import Functions
 from lithify._signature import bind
@@ -52,8 +52,8 @@ def model_of(row: Row) -> Callable[[Tensor, Tensor], Any]:
 def captured(model: Any, *args: Any) -> Capture:
     call = model.forward if isinstance(model, nn.Module) else model
     root = model if isinstance(model, nn.Module) else None
-    with _capture.undisturbed(root, None):
-        return _capture.trace(root, model, bind(call, args or inputs(), {}), Functions({}, lambda *_: None))
+    with _restore.undisturbed(root, None) as changes:
+        return _capture.trace(root, model, bind(call, args or inputs(), {}), Functions({}, lambda *_: None), changes.reset)
 
 
 def flat(value: Any) -> list[Tensor]:
