@@ -179,15 +179,17 @@ class Call:
             except _capture.UsedByPython as used:
                 self._keep_number(used.index, used.where)
                 continue
-            if captured.changed and not self._repeats():
-                captured.state = captured.changed
-            return captured
+            return self._with_state(captured)
 
-    def _repeats(self) -> bool:
-        """Whether a second run has the same results on the sample as the first."""
+    def _with_state(self, captured: Capture) -> Capture:
+        """The numbers that a run changes are state where a second run has other results on the sample than the first."""
+        if not captured.changed:
+            return captured
         with undisturbed(self.root, self.training, self.model), warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            return _capture.repeats(lambda *t: _capture.run(self.model, self.arguments, t), self.arguments.tensors)
+            if not _capture.repeats(lambda *t: _capture.run(self.model, self.arguments, t), self.arguments.tensors):
+                captured.state = captured.changed
+        return captured
 
     def _keep_number(self, index: int, where: str) -> None:
         """An argument that was given as a number stays one, as in torch.onnx.export: it is not an input of the file."""
@@ -198,11 +200,12 @@ class Call:
     def _export(self) -> Capture:
         for index in reversed([i for i, number in enumerate(self.arguments.numbers) if number is not None]):
             self._keep_number(index, "torch.export takes numbers as they are")
-        return self._captured(
+        captured = self._captured(
             lambda _: _capture.export(self.root, self.model, self.arguments, self._axes_of_inputs()),
             "torch.export cannot capture the model",
             self.arguments,
         )
+        return self._with_state(captured)
 
     def _script(self) -> Capture:
         self.arguments, self.input_names, self.constants = self._whole[0], list(self._whole[1]), {}

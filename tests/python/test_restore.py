@@ -261,8 +261,9 @@ def test_numbers_that_results_depend_on_and_every_run_changes() -> None:
     """A counter is state as a buffer is; one that nothing depends on is none."""
     x, dynamic = torch.randn(3, 4), {"x": {0: "batch"}}
     model = Counts()
-    with pytest.raises(lithify.ExportError, match="LTH049: the results depend on 'runs', which every run changes"):
-        lithify.export(model, x, dynamic_axes=dynamic)
+    for how in ("auto", "trace", "export"):
+        with pytest.raises(lithify.ExportError, match="LTH049: the results depend on 'runs', which every run changes"):
+            lithify.export(model, x, dynamic_axes=dynamic, capture=how)  # type: ignore[arg-type]
     result = lithify.export(model, x, dynamic_axes=dynamic, state="frozen")
     assert model.runs == 0 and "'runs', which every run of the model changes" in str(result)
     assert not lithify.export(CountsOnly(), x, dynamic_axes=dynamic).messages
