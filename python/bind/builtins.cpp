@@ -1,7 +1,6 @@
 // lithify._builtins: calls that go to a function of Python where an argument is a number that is followed.
 //
-// - Of types, as int(x): no function of Python can stand for a type, and isinstance(x, int) has to work as before. So
-// the
+// - Of types, as int(x): no function of Python can stand for a type, and isinstance(x, int) has to work as before. The
 //   vectorcall slot of the type is replaced, which every call of a type uses.
 // - Of objects of a type, as of functions with a functools.lru_cache: the slot tp_call of the type is replaced.
 //
@@ -159,8 +158,7 @@ PyMethodDef methods[] = {
     {"replace", replace, METH_VARARGS,
      "replace(types, callables, arguments, function): a call of one of the types, or of an object whose type is one of "
      "`callables`, is a call of the function with what is called and its arguments, where one of these is exactly of "
-     "one "
-     "of the types `arguments`. If the function returns NotImplemented, the call is what it was before."},
+     "one of the types `arguments`. If the function returns NotImplemented, the call is what it was before."},
     {"restore", restore, METH_NOARGS, "Puts back what was there before."},
     {nullptr, nullptr, 0, nullptr}};
 

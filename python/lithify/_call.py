@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -156,10 +157,16 @@ class Call:
                 self._check_runs(arguments)
             raise CannotCapture(f"{what}: {_capture.first_line(error)}") from error
 
-    def _check_runs(self, arguments: Arguments) -> None:
-        """Raises CannotRun where the model fails on the arguments."""
+    @contextlib.contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """For runs of the model itself, which leave it as it was."""
         with undisturbed(self.root, self.training, self.model), warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
+            yield
+
+    def _check_runs(self, arguments: Arguments) -> None:
+        """Raises CannotRun where the model fails on the arguments."""
+        with self._undisturbed():
             try:
                 _capture.run(self.model, arguments, [t.clone() for t in arguments.tensors])
             except Exception as error:
@@ -185,8 +192,7 @@ class Call:
         """The numbers that a run changes are state where a second run has other results on the sample than the first."""
         if not captured.changed:
             return captured
-        with undisturbed(self.root, self.training, self.model), warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
+        with self._undisturbed():
             if not _capture.repeats(lambda *t: _capture.run(self.model, self.arguments, t), self.arguments.tensors):
                 captured.state = captured.changed
         return captured

@@ -91,17 +91,6 @@ bool uses(const onnx::Graph& graph, const std::set<std::string>& inputs) {
   });
 }
 
-Diagnostic is_frozen(const eval::Change& change) {
-  return {Code::UnsupportedState,
-          Severity::Warning,
-          fmt::format("the results depend on '{}', which every run of the model changes; the exported model starts "
-                      "every run with its value now",
-                      change.name),
-          change.place,
-          "",
-          change.name};
-}
-
 Diagnostic keeps_state(const eval::Change& change) {
   if (!change.after && change.grows)
     return {
@@ -129,6 +118,17 @@ Diagnostic keeps_state(const eval::Change& change) {
 }
 
 }  // namespace
+
+Diagnostic is_frozen(const std::string& name, const Place& place) {
+  return {Code::UnsupportedState,
+          Severity::Warning,
+          fmt::format("the results depend on '{}', which every run of the model changes; the exported model starts "
+                      "every run with its value now",
+                      name),
+          place,
+          "",
+          name};
+}
 
 bool may_hard_code(const program::Program& program) { return program.traced && program.producer != "torch.export"; }
 
@@ -256,7 +256,7 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate(const Variant& variant) const
   if (kept && state.outputs) out = evaluate_with(variant, state);
   for (auto& [name, change] : changes)
     if (options_.state == ExportOptions::State::Frozen ? kept : !change.after || (kept && !state.outputs))
-      out->diagnostics.push_back(options_.state == ExportOptions::State::Frozen ? is_frozen(change)
+      out->diagnostics.push_back(options_.state == ExportOptions::State::Frozen ? is_frozen(change.name, change.place)
                                                                                 : keeps_state(change));
   return out;
 }

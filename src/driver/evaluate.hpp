@@ -50,6 +50,9 @@ class Evaluated final : public provenance::Outcome {
   std::vector<sym::Expr> sizes() const override;
 };
 
+/// The warning that state is reset in every run, though results depend on it.
+Diagnostic is_frozen(const std::string& name, const Place& place);
+
 /// Whether numbers of a program may be sizes of its sample. A script has the numbers that its author wrote, and
 /// torch.export follows every size that it leaves open.
 bool may_hard_code(const program::Program& program);

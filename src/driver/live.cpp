@@ -35,18 +35,9 @@ Diagnostic captured(Severity severity, std::string message) {
 }
 
 /// A number in the model's code that every run changes, as a counter does, and that results depend on.
-Diagnostic keeps_number(const std::string& name, Severity severity) {
-  if (severity == Severity::Warning)
-    return {Code::UnsupportedState,
-            severity,
-            fmt::format("the results depend on '{}', which every run of the model changes; the exported model starts "
-                        "every run with its value now",
-                        name),
-            {},
-            "",
-            name};
+Diagnostic keeps_number(const std::string& name) {
   return {Code::UnsupportedState,
-          severity,
+          Severity::Error,
           fmt::format("the results depend on '{}', which every run changes", name),
           {},
           fmt::format("{} resets it in every run; as a tensor in a buffer, it can be an input and an output",
@@ -66,7 +57,7 @@ class LiveExport {
     for (const Capture& c : out.captures) {
       for (const std::string& what : c.assumptions)
         note(captured(Severity::Warning, fmt::format("it is assumed {}, as in the sample", what)));
-      for (const std::string& name : c.state) note(keeps_number(name, Severity::Warning));
+      for (const std::string& name : c.state) note(is_frozen(name, Place()));
     }
     for (Diagnostic& d : notes_) out.converted.evaluated->report(std::move(d));
     return out;
@@ -418,8 +409,7 @@ class LiveExport {
     } catch (...) {
       throw FrontEndFailed{std::current_exception()};
     }
-    if (!out->state.empty() && options_.state != ExportOptions::State::Frozen)
-      throw Error(keeps_number(out->state[0], Severity::Error));
+    if (!out->state.empty() && options_.state != ExportOptions::State::Frozen) throw Error(keeps_number(out->state[0]));
     return *std::move(out);
   }
 

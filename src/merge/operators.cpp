@@ -9,10 +9,15 @@ namespace {
 
 using program::Expr;
 
+/// "aten::add_.Tensor"; empty for what is not an operator.
+std::string_view full_name(const Node& operation) {
+  const bool named = !operation.value && operation.expr && operation.expr->kind == Expr::Kind::Operator;
+  return named ? std::string_view(operation.expr->name) : std::string_view();
+}
+
 /// "add_" of "aten::add_.Tensor"; empty for what is not an operator of ATen.
 std::string_view aten_name(const Node& operation) {
-  if (operation.value || operation.expr->kind != Expr::Kind::Operator) return {};
-  std::string_view name = operation.expr->name;
+  std::string_view name = full_name(operation);
   if (!name.starts_with("aten::")) return {};
   name.remove_prefix(6);
   return name.substr(0, name.find('.'));
@@ -33,6 +38,39 @@ const std::set<std::string_view> views = {"alias",        "as_strided", "chunk",
                                           "view_as_real", "vsplit"};
 
 const std::set<std::string_view> on_sizes = {"Int", "IntImplicit", "Float", "ScalarImplicit", "dim", "numel", "size"};
+
+const std::set<std::string_view> on_numbers = {"aten::add",
+                                               "aten::sub",
+                                               "aten::mul",
+                                               "aten::neg",
+                                               "aten::floordiv",
+                                               "aten::remainder",
+                                               "aten::div",
+                                               "aten::truediv",
+                                               "aten::pow",
+                                               "aten::sqrt",
+                                               "aten::ceil",
+                                               "aten::floor",
+                                               "prim::max",
+                                               "prim::min",
+                                               "prim::abs",
+                                               "aten::eq",
+                                               "aten::ne",
+                                               "aten::lt",
+                                               "aten::le",
+                                               "aten::gt",
+                                               "aten::ge",
+                                               "aten::Int",
+                                               "aten::IntImplicit",
+                                               "aten::Float",
+                                               "aten::round",
+                                               "aten::log2",
+                                               "prim::NumToTensor",
+                                               "aten::__not__",
+                                               "aten::ScalarImplicit"};
+
+const std::set<std::string_view> resizing = {"as_strided_", "resize_",   "resize_as_", "set_",       "squeeze_",
+                                             "swapaxes_",   "swapdims_", "t_",         "transpose_", "unsqueeze_"};
 
 /// Operands by position.
 struct Operands {
@@ -83,6 +121,12 @@ bool is_on_sizes(const Node& operation) {
   const Expr& e = *operation.expr;
   return e.kind == Expr::Kind::List || e.name == "prim::NumToTensor" || on_sizes.contains(aten_name(operation));
 }
+
+bool reads_size(const Node& operation) { return full_name(operation) == "aten::size" && operation.items.size() == 2; }
+
+bool is_on_numbers(const Node& operation) { return on_numbers.contains(full_name(operation)); }
+
+bool changes_sizes(const Node& operation) { return resizing.contains(aten_name(operation)); }
 
 bool may_vary(const Node& operation, size_t operand, int64_t integer) {
   const std::string_view name = aten_name(operation);

@@ -16,6 +16,15 @@ const Node* shares_memory_with(const Node& operation);
 /// Whether an operator is on sizes alone, and needs no node of the graph where they are known.
 bool is_on_sizes(const Node& operation);
 
+/// Whether an operator asks for one size of a tensor.
+bool reads_size(const Node& operation);
+
+/// Whether an operator computes a number, or a tensor that stands for one, where its operands are numbers.
+bool is_on_numbers(const Node& operation);
+
+/// Whether an operator gives the tensor that it writes to other sizes.
+bool changes_sizes(const Node& operation);
+
 /// Whether an integer in this operand need not be known before run time: a size, a bound of a slice, a shift.
 bool may_vary(const Node& operation, size_t operand, int64_t integer);
 

@@ -322,7 +322,7 @@ class Sinking {
       : code_(code), at_(code.steps.size()), left_(most_copies * code.steps.size()), is_number_(code.steps.size()) {}
 
   void run() {
-    if (std::ranges::any_of(code_.steps, [](const Step& s) { return changes_sizes(s); })) return;
+    if (std::ranges::any_of(code_.steps, [](const Step& s) { return changes_sizes(s.operation); })) return;
     find_numbers();
     // Results stay where they are: conditions are among them, and decide what follows.
     std::vector<bool> stays(code_.steps.size());
@@ -338,13 +338,6 @@ class Sinking {
  private:
   static constexpr size_t most_copies = 8;  // in all, for each step
 
-  static bool changes_sizes(const Step& step) {
-    static const std::set<std::string_view> names = {
-        "aten::resize_",   "aten::resize_as_", "aten::set_",     "aten::t_",         "aten::transpose_",
-        "aten::swapaxes_", "aten::swapdims_",  "aten::squeeze_", "aten::unsqueeze_", "aten::as_strided_"};
-    return step.operation.expr && names.contains(step.operation.expr->name);
-  }
-
   void find_numbers() {
     std::vector<bool> written(code_.steps.size());
     for (size_t i = 1; i < code_.steps.size(); ++i) {
@@ -357,38 +350,8 @@ class Sinking {
   }
 
   bool computes_number(const Node& operation) const {
-    static const std::set<std::string_view> arithmetic = {"aten::add",
-                                                          "aten::sub",
-                                                          "aten::mul",
-                                                          "aten::neg",
-                                                          "aten::floordiv",
-                                                          "aten::remainder",
-                                                          "aten::div",
-                                                          "aten::truediv",
-                                                          "aten::pow",
-                                                          "aten::sqrt",
-                                                          "aten::ceil",
-                                                          "aten::floor",
-                                                          "prim::max",
-                                                          "prim::min",
-                                                          "prim::abs",
-                                                          "aten::eq",
-                                                          "aten::ne",
-                                                          "aten::lt",
-                                                          "aten::le",
-                                                          "aten::gt",
-                                                          "aten::ge",
-                                                          "aten::Int",
-                                                          "aten::IntImplicit",
-                                                          "aten::Float",
-                                                          "aten::round",
-                                                          "aten::log2",
-                                                          "prim::NumToTensor",
-                                                          "aten::__not__",
-                                                          "aten::ScalarImplicit"};
-    if (operation.value || operation.expr->kind != Kind::Operator) return false;
-    if (operation.expr->name == "aten::size") return operation.items.size() == 2;
-    return arithmetic.contains(operation.expr->name) && std::ranges::all_of(operation.items, [&](const Node& n) {
+    if (reads_size(operation)) return true;
+    return is_on_numbers(operation) && std::ranges::all_of(operation.items, [&](const Node& n) {
              return n.value ? is_number_[n.value->step] : n.is_literal() && n.expr->kind != Kind::Constant;
            });
   }

@@ -44,17 +44,19 @@ Dim positive(onnx::Builder& b, Dim size) {
   return out;
 }
 
+// A size as a float.
+Ref count(onnx::Builder& b, Dim size) { return b.cast(b.symbolic(size), DType::Float); }
+
 // ---- antialiasing --------------------------------------------------------------------------------------------------
 
 // [out, in]: how much of each element is in each output. A filter, a triangle or a cubic, is as wide as an output's
 // share of the input, but not narrower than for an element; its weights add up to 1.
 Ref antialiasing_matrix(onnx::Builder& b, Dim in, Dim out, std::optional<double> factor, const Method& m) {
   auto number = [&](double v) { return b.scalar(DType::Float, v); };
-  auto count = [&](Dim d) { return b.cast(b.symbolic(d), DType::Float); };
-  Ref scale = b.div(count(in), count(out));
+  Ref scale = b.div(count(b, in), count(b, out));
   if (m.align_corners) {
     Dim spans = b.sym.max(b.sym.sub(out, b.dim(1)), b.dim(1));
-    scale = out.is(1) ? number(0) : b.div(count(b.sym.sub(in, b.dim(1))), count(spans));
+    scale = out.is(1) ? number(0) : b.div(count(b, b.sym.sub(in, b.dim(1))), count(b, spans));
   } else if (factor) {
     scale = number(1 / *factor);
   }
@@ -124,8 +126,7 @@ bool takes_the_same(onnx::Builder& b, const Nearest& n) {
 }
 
 onnx::Value* take_nearest(onnx::Builder& b, onnx::Value* x, int64_t axis, const Nearest& n) {
-  auto size = [&](Dim d) { return b.cast(b.symbolic(d), DType::Float); };
-  Ref scale = n.factor ? b.scalar(DType::Float, 1.0 / *n.factor) : b.div(size(n.in), size(n.out));
+  Ref scale = n.factor ? b.scalar(DType::Float, 1.0 / *n.factor) : b.div(count(b, n.in), count(b, n.out));
   Ref at = b.cast(arange(b, n.out), DType::Float);
   if (n.exact) at = b.add(at, b.scalar(DType::Float, 0.5));
   Ref index = b.cast(b.op("Floor", {b.mul(at, scale)}), DType::Int64);

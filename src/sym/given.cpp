@@ -18,12 +18,11 @@ struct Linear {
 bool has_atom(Expr e, Expr atom) {
   if (e == atom) return true;
   if (e.is_constant() || e.is_symbol()) return false;
-  const std::vector<Term> all = kind(e) == Kind::Polynomial ? terms(e) : std::vector<Term>();
-  for (const Term& t : all)
-    if (std::ranges::any_of(t.atoms, [&](Expr a) { return has_atom(a, atom); })) return true;
-  if (kind(e) == Kind::Polynomial) return false;
+  const auto has = [&](Expr part) { return has_atom(part, atom); };
+  if (kind(e) == Kind::Polynomial)
+    return std::ranges::any_of(terms(e), [&](const Term& t) { return std::ranges::any_of(t.atoms, has); });
   const auto [a, b] = operands(e);
-  return has_atom(a, atom) || has_atom(b, atom);
+  return has(a) || has(b);
 }
 
 std::optional<Linear> linear_in(Context& sym, Expr e, Expr unknown) {
