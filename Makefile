@@ -2,6 +2,7 @@
 
 PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
+PYTEST := $(PYTHON) -m pytest -q -n $(JOBS) --dist worksteal
 SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 
 .PHONY: build demo test unit test-asan test-tsan test-all test-python test-models test-ops static package docs bench format lint clean setup debian asan
@@ -30,7 +31,7 @@ unit: build
 	build/lithify_unit --no-version
 
 asan: debian
-	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_SANITIZE=ON
+	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_SANITIZE=ON -DCMAKE_CXX_COMPILER=clang++
 	cmake --build build-asan -j $(JOBS) --target lithify lithify_unit lithify_stress
 
 # These run the program on damaged and hostile files: under the sanitizers, or it would prove little.
@@ -38,7 +39,7 @@ HOSTILE := tests/test_claims.py tests/test_cli.py tests/test_pt2.py tests/test_q
 
 test-asan: asan setup  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
 	build-asan/lithify_unit --no-version & unit=$$!; \
-	  LITHIFY=build-asan/lithify $(PYTHON) -m pytest -q -n $(JOBS) $(HOSTILE) tests/test_capi.py; \
+	  LITHIFY=build-asan/lithify $(PYTEST) $(HOSTILE) tests/test_capi.py; \
 	  code=$$?; wait $$unit && exit $$code
 
 test-tsan: setup  ## many threads under ThreadSanitizer
@@ -47,9 +48,9 @@ test-tsan: setup  ## many threads under ThreadSanitizer
 	LITHIFY=build-tsan/lithify $(PYTHON) -m pytest -q tests/test_capi.py
 
 test-all: test test-tsan  ## what takes too long for every day as well
-	$(PYTHON) -m pytest -q -n $(JOBS) $(HOSTILE)
-	$(PYTHON) -m pytest -q -n $(JOBS) --every tests/test_cases.py tests/python
-	$(PYTHON) -m pytest -q -n $(JOBS) --opsets all tests/test_cases.py
+	$(PYTEST) $(HOSTILE)
+	$(PYTEST) --every tests/test_cases.py tests/python
+	$(PYTEST) --opsets all tests/test_cases.py
 	$(MAKE) static
 	scripts/setup libtorch
 	LIBTORCH=/usr LIBTORCH_STANDARD=17 $(PYTHON) -m pytest -q tests/test_install.py -k libtorch
@@ -65,10 +66,10 @@ package: build  ## the Debian package and the tarball, in build/
 	cpack --config build/CPackConfig.cmake -B build
 
 test-python: build  ## operator cases, whole models, the command line, the layout
-	$(PYTHON) -m pytest -q -n $(JOBS) $(HOSTILE:%=--ignore=%) tests
+	$(PYTEST) $(HOSTILE:%=--ignore=%) tests
 
 test-models: build  ## forty families of timm and transformers
-	$(PYTHON) -m pytest -q -n $(JOBS) tests/families.py
+	$(PYTEST) tests/families.py
 
 test-ops: build  ## PyTorch's own operator database, whole: takes an hour
 	$(PYTHON) -m tests.opinfo --dtypes float32,int64,bool --jobs $(JOBS) --out docs/opinfo.md

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests import models
 from tests.cases import load
 from tests.dequantized import choose_engine
 from tests.driver import LITHIFY
@@ -19,13 +20,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every",
         action="store_true",
-        help="take every case through torch.export, every model by every capture, and build the wheel",
+        help="take every case through torch.export, every model by every capture and as wide as it is, and build the wheel",
     )
     parser.addoption("--record-routes", action="store_true", help="write tests/routes.txt: which routes each case takes")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     torch.set_num_threads(1)
+    models.full_widths = config.getoption("every")
     choose_engine()
     if not LITHIFY.exists():
         pytest.exit(f"there is no {LITHIFY}; `make build` makes it", returncode=1)

@@ -193,16 +193,20 @@ List<std::decay_t<A>...> arguments(R (M::*)(A...) const);
 template <class R, class... A>
 List<std::decay_t<A>...> arguments(R (*)(A...));
 
+template <class T>
+struct Exists {
+  using Type = void;  // as std::void_t, of which clang before 16 takes all uses for the same
+};
 template <class F, class = void>
 struct ArgumentsOf {
   using Type = Unknown;
 };
 template <class F>
-struct ArgumentsOf<F, std::void_t<decltype(arguments(&F::forward))>> {
+struct ArgumentsOf<F, typename Exists<decltype(arguments(&F::forward))>::Type> {
   using Type = decltype(arguments(&F::forward));
 };
 template <class F>
-struct ArgumentsOf<F, std::void_t<decltype(arguments(&F::operator()))>> {
+struct ArgumentsOf<F, typename Exists<decltype(arguments(&F::operator()))>::Type> {
   using Type = decltype(arguments(&F::operator()));
 };
 template <class R, class... A>
@@ -225,7 +229,7 @@ Leaves call_with(F& f, const ModuleInputs& inputs, List<T...> types, std::index_
   using All = std::tuple<T...>;
   if constexpr (takes<F, std::tuple_element_t<I, All>...>()) {
     if (inputs.size() == sizeof...(I)) {
-      std::tuple<std::tuple_element_t<I, All>...> given(Read<std::tuple_element_t<I, All>>::from(inputs[I])...);
+      auto given = std::tuple<std::tuple_element_t<I, All>...>(Read<std::tuple_element_t<I, All>>::from(inputs[I])...);
       Leaves out;
       add_leaves("", std::apply(f, given), out);
       return out;

@@ -97,17 +97,18 @@ TEST_CASE("long rows are handed out where they are") {
 
 TEST_CASE("transposed matrices of every element size") {
   for (const DType dtype : kTypes) {
-    for (const auto& [rows, columns] : {std::pair{1, 5},
-                                        {2, 2},
-                                        {3, 7},
-                                        {16, 16},
-                                        {17, 33},
-                                        {64, 100},
-                                        {257, 129},
-                                        {1000, 3},
-                                        {3, 1000},
-                                        {700, 700}}) {
+    for (const auto& shape : {std::pair{1, 5},
+                              {2, 2},
+                              {3, 7},
+                              {16, 16},
+                              {17, 33},
+                              {64, 100},
+                              {257, 129},
+                              {1000, 3},
+                              {3, 1000},
+                              {700, 700}}) {
       CAPTURE(name_of(dtype));
+      const auto rows = shape.first, columns = shape.second;  // no structured binding: clang 14 captures none
       CAPTURE(rows);
       CAPTURE(columns);
       CHECK(agrees(transposed(view_of(dtype, {rows, columns}, {columns, 1}, 0, 1))));
@@ -117,7 +118,6 @@ TEST_CASE("transposed matrices of every element size") {
 
 TEST_CASE("rows longer than the buffer") {
   CHECK(agrees(transposed(view_of(DType::Float, {300000, 3}, {3, 1}))));
-  CHECK(agrees(transposed(view_of(DType::UInt8, {3000000, 2}, {2, 1}))));
   CHECK(agrees(transposed(view_of(DType::UInt8, {5000000, 2}, {2, 1}))));
   CHECK(agrees(view_of(DType::Half, {700000}, {3}, 2)));
 }
