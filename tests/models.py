@@ -108,7 +108,7 @@ full_widths = True
 
 
 def widths(**narrow: Any) -> dict[str, Any]:
-    """Widths in place of a model's own. The tests take these unless --every is given: the graph is the same, in a tenth of the time."""
+    """Widths in place of a model's own, unless the tests run with --every: the graph is the same, in a tenth of the time."""
     return {} if full_widths else narrow
 
 
@@ -278,7 +278,8 @@ def text(inner: nn.Module, nodes: int) -> Model:
 @model
 def bert_base() -> Model:
     hf = transformers()
-    return text(hf.BertModel(hf.BertConfig(**widths(hidden_size=192, intermediate_size=768, vocab_size=1000)), add_pooling_layer=False), nodes=385)
+    config = hf.BertConfig(**widths(hidden_size=192, intermediate_size=768, vocab_size=1000))
+    return text(hf.BertModel(config, add_pooling_layer=False), nodes=385)
 
 
 @model
