@@ -10,8 +10,9 @@ Opened::Opened(const std::vector<Source>& sources) {
   for (size_t i = 0; i < files_.size(); ++i) traces_.push_back({files_[i].program.get(), sources[i].inputs});
 }
 
-Opened::Opened(std::unique_ptr<program::Program> program, std::vector<std::shared_ptr<const Opened>> of)
-    : program_(std::move(program)), of_(std::move(of)), traces_{{program_.get(), {}}} {}
+Opened::Opened(std::unique_ptr<program::Program> program, std::vector<std::shared_ptr<const Opened>> of,
+               std::vector<std::string> inputs)
+    : program_(std::move(program)), of_(std::move(of)), traces_{{program_.get(), std::move(inputs)}} {}
 
 std::vector<Source> sources_of(const ModelSource& model, const ExportOptions& options) {
   std::vector<Source> out = {{model, {}}};

@@ -20,7 +20,8 @@ class Opened {
  public:
   explicit Opened(const std::vector<Source>& sources);
   /// A program that was made of others, which keep the memory of its weights.
-  Opened(std::unique_ptr<program::Program> program, std::vector<std::shared_ptr<const Opened>> of);
+  Opened(std::unique_ptr<program::Program> program, std::vector<std::shared_ptr<const Opened>> of,
+         std::vector<std::string> inputs = {});
   const Traces& traces() const { return traces_; }
   const program::Program& program() const { return *traces_[0].program; }
 

@@ -8,6 +8,8 @@
 #include "driver/errors.hpp"
 #include "driver/other_sizes.hpp"
 #include "driver/solve.hpp"
+#include "merge/roll.hpp"
+#include "provenance/compare.hpp"
 
 namespace lithify::driver {
 namespace {
@@ -21,6 +23,21 @@ std::string signature(const Capture& capture) {
   if (capture.followed)
     for (const Condition& c : capture.followed->conditions) out += fmt::format("{}={};", c.formula, c.outcome);
   return out;
+}
+
+std::unique_ptr<program::Program> rolled(const Recording& r) {
+  return merge::rolled(r.opened->program(), r.capture.output_names.size());
+}
+
+/// Whether two traces differ in numbers alone.
+bool is_same(const program::Program& a, const program::Program& b) {
+  const program::Program* both[] = {&a, &b};
+  try {
+    provenance::differing_numbers(both);
+    return true;
+  } catch (const Error& e) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -109,16 +126,47 @@ void Exploration::add(Recording recording) {
   find_sides(paths_.size() - 1);
 }
 
-/// One recording shows all where no size escapes; else several of the same path.
+/// One recording shows all where no size escapes; else several of the same path. Where these have loops of other
+/// lengths, the loops are rolled up.
 void Exploration::settle(Path& path) {
+  std::unique_ptr<program::Program> loops;
   try {
     path.recovered = settle_(path.recordings);
     return;
   } catch (const Error& e) {
-    if (!is_about_sizes(e)) throw;
+    // A loop over pieces, of which the trace has so many, is no error where it is a loop.
+    if (!is_about_sizes(e) && !(loops = rolled(path.recordings[0]))) throw;
   }
   enlarge(path.recordings);
+  if (!loops) try {
+      path.recovered = settle_(path.recordings);
+      return;
+    } catch (const Error& e) {
+      if (e.first().code != Code::TracesDiverge) throw;
+      loops = rolled(path.recordings[0]);
+      if (!loops) throw;
+    }
+  roll(path, std::move(loops));
   path.recovered = settle_(path.recordings);
+}
+
+/// Rolls up the loops of the recordings. Those that then have other loops than the first are only good for a check:
+/// a loop of one iteration cannot be seen.
+void Exploration::roll(Path& path, std::unique_ptr<program::Program> first) {
+  std::vector<Recording> all = std::move(path.recordings);
+  path.recordings.clear();
+  for (const Recording& r : all) {
+    std::unique_ptr<program::Program> program = path.recordings.empty() ? std::move(first) : rolled(r);
+    if (program && !path.recordings.empty() && !is_same(path.recordings[0].opened->program(), *program))
+      program = nullptr;
+    if (!program) {
+      path.other_sizes.push_back(r.sizes);
+      continue;
+    }
+    path.recordings.push_back(r);
+    path.recordings.back().opened =
+        std::make_shared<const Opened>(std::move(program), std::vector{r.opened}, r.capture.inputs);
+  }
 }
 
 /// Records the same path at other sizes.

@@ -42,6 +42,7 @@ struct Recording {
 /// numbers are sizes, where some escaped.
 struct Path {
   std::vector<Recording> recordings;
+  std::vector<Sizes> other_sizes;  ///< at which it was recorded as well, to be checked
   std::vector<Answer> answers;
   Recovered recovered;  ///< what the program evaluates to by itself
 };
@@ -89,6 +90,7 @@ class Exploration {
   void add(Recording recording);
   void settle(Path& path);
   void enlarge(std::vector<Recording>& recordings);
+  static void roll(Path& path, std::unique_ptr<program::Program> first);
 
   std::vector<Answer> answers_of(const Path& path);
   size_t condition_id(const claims::Formula& formula, const std::string& where);

@@ -287,8 +287,11 @@ class LiveExport {
     constexpr size_t others = 2;
     if (out.facts->unfollowed.empty() && chosen.size() == 1) return;
     std::vector<Sizes> sizes;
-    for (size_t p : chosen)
-      for (const Recording& r : exploration.paths()[p].recordings) sizes.push_back(r.sizes);
+    for (size_t p : chosen) {
+      const Path& path = exploration.paths()[p];
+      for (const Recording& r : path.recordings) sizes.push_back(r.sizes);
+      sizes.insert(sizes.end(), path.other_sizes.begin(), path.other_sizes.end());
+    }
     const size_t recorded = sizes.size();
     auto is_taken = [&](const Sizes& s) {
       return std::ranges::any_of(chosen, [&](size_t p) { return exploration.takes(exploration.paths()[p], s); });

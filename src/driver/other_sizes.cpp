@@ -9,14 +9,14 @@
 namespace lithify::driver {
 namespace {
 
-/// Every size one or more steps up (direction 1) or down (-1).
-Sizes moved(const Sizes& sample, int64_t direction) {
+/// Every size one or more steps up (direction 1) or down (-1). Aligned steps keep the powers of two in it, others none.
+Sizes moved(const Sizes& sample, int64_t direction, bool aligned) {
   Sizes out;
   std::set<int64_t> used, amounts;
   for (auto& [name, size] : sample) used.insert(size);
   for (auto& [name, size] : sample) {
-    const int64_t step = aligned_step(size);
-    int64_t amount = step;
+    const int64_t step = aligned ? aligned_step(size) : 2;
+    int64_t amount = aligned ? step : 1;
     while (used.contains(size + direction * amount) || amounts.contains(amount)) amount += step;
     amounts.insert(amount);
     used.insert(size + direction * amount);
@@ -54,6 +54,15 @@ Sizes with_equals_kept(const Sizes& sample, const Sizes& moved) {
   return out;
 }
 
+/// Adds sizes with the relations of the sample, those with most of them first.
+void add_moved(const Sizes& sample, const Sizes& plain, std::vector<Sizes>& out) {
+  const Sizes equals = with_equals_kept(sample, plain);
+  for (const Sizes& candidate : {with_sums_kept(sample, equals), with_sums_kept(sample, plain), equals, plain}) {
+    const bool positive = std::ranges::all_of(candidate, [](auto& dimension) { return dimension.second > 0; });
+    if (positive && std::ranges::find(out, candidate) == out.end()) out.push_back(candidate);
+  }
+}
+
 }  // namespace
 
 int64_t aligned_step(int64_t size) {
@@ -64,14 +73,7 @@ int64_t aligned_step(int64_t size) {
 
 std::vector<Sizes> aligned_sizes(const Sizes& sample) {
   std::vector<Sizes> out;
-  for (int64_t direction : {1, -1}) {
-    const Sizes plain = moved(sample, direction);
-    const Sizes equals = with_equals_kept(sample, plain);
-    for (const Sizes& candidate : {with_sums_kept(sample, equals), with_sums_kept(sample, plain), equals, plain}) {
-      const bool positive = std::ranges::all_of(candidate, [](auto& dimension) { return dimension.second > 0; });
-      if (positive && std::ranges::find(out, candidate) == out.end()) out.push_back(candidate);
-    }
-  }
+  for (int64_t direction : {1, -1}) add_moved(sample, moved(sample, direction, true), out);
   Sizes doubled = sample;
   for (auto& [name, size] : doubled) size *= 2;
   out.push_back(doubled);
@@ -79,9 +81,12 @@ std::vector<Sizes> aligned_sizes(const Sizes& sample) {
 }
 
 std::vector<Sizes> many_sizes(const Sizes& sample) {
-  std::vector<Sizes> out = aligned_sizes(sample);
-  for (const Sizes& further : aligned_sizes(out.front()))
-    if (further != sample && std::ranges::find(out, further) == out.end()) out.push_back(further);
+  std::vector<Sizes> out = {aligned_sizes(sample).front()};
+  // Where all sizes are even, a half may be rounded up or down.
+  for (int64_t direction : {1, -1}) add_moved(sample, moved(sample, direction, false), out);
+  for (const Sizes& start : {sample, Sizes(out.front())})
+    for (const Sizes& further : aligned_sizes(start))
+      if (further != sample && std::ranges::find(out, further) == out.end()) out.push_back(further);
   return out;
 }
 

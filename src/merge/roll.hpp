@@ -1,0 +1,21 @@
+// Loops that tracing unrolled become loops again.
+//
+// In a trace, a loop of the model's code is a run of groups of statements: the same operators from the same lines. The
+// values that a group takes are the same as in the group before, or what the group before made, or the next element of
+// a sequence. Such a run becomes `for i in range(n)` with n as a number: other traces, or the pieces that it takes,
+// show which size it is.
+#pragma once
+
+#include <memory>
+
+#include "program/program.hpp"
+
+namespace lithify::merge {
+
+/// The program with the runs of its forward rolled up, each of two groups at least, inner loops first. Nothing where
+/// there are none. Unrolled again, each loop gives the statements that it was made of: that is checked. Throws
+/// TracesDiverge for a program that is not a trace. `outputs` is how many results are outputs of the model: of the
+/// others, those that an iteration makes are None.
+std::unique_ptr<program::Program> rolled(const program::Program& trace, size_t outputs);
+
+}  // namespace lithify::merge
