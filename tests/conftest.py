@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests import models
+from tests import driver
 from tests.cases import load
 from tests.dequantized import choose_engine
 from tests.driver import LITHIFY
@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     torch.set_num_threads(1)
-    models.full_widths = config.getoption("every")
+    driver.full_widths = config.getoption("every")
     choose_engine()
     if not LITHIFY.exists():
         pytest.exit(f"there is no {LITHIFY}; `make build` makes it", returncode=1)

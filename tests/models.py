@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from examples.models import LastStep, Reshape
-from tests.driver import Session, compare, flat
+from tests.driver import Session, compare, flat, widths
 from tests.vision import torchvision
 
 Inputs = tuple[torch.Tensor, ...]
@@ -102,14 +102,6 @@ def settle(module: nn.Module, sample: Inputs) -> None:
         if isinstance(m, nn.modules.batchnorm._BatchNorm):
             m.momentum = 1.0
     module.train()(*sample)
-
-
-full_widths = True
-
-
-def widths(**narrow: Any) -> dict[str, Any]:
-    """Widths in place of a model's own, unless the tests run with --every: the graph is the same, in a tenth of the time."""
-    return {} if full_widths else narrow
 
 
 def floats(*sizes: tuple[int, ...]) -> list[Inputs]:

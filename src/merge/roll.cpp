@@ -379,20 +379,29 @@ class Roller {
     for (const Stmt& s : body_) used_.insert(s.targets.begin(), s.targets.end());
   }
 
-  /// Pieces of a list are elements of it: so they count.
+  /// Pieces of a list are elements of it, and those of a tensor that is split are slices of it: so they count.
   void index_pieces() {
     std::unordered_map<std::string, Expr> pieces;
+    std::vector<Stmt> out;
     for (Stmt& s : body_) {
       for_each_expr(s, [&](Expr& e) { replace_names(e, pieces); });
-      if (s.kind != Stmt::Kind::Assign || !s.unpack || !gives_list(s.values[0])) continue;
-      const std::string list = new_name("pieces");
-      for (size_t i = 0; i < s.targets.size(); ++i)
-        pieces[s.targets[i]] =
-            element(name_of(list), integer(static_cast<int64_t>(i), s.values[0].pos), s.values[0].pos);
-      s.targets = {list};
-      s.target_types.clear();
-      s.unpack = s.trailing_comma = false;
+      const bool unpacks = s.kind == Stmt::Kind::Assign && s.unpack && gives_list(s.values[0]);
+      if (unpacks && is_split(s.values[0])) {
+        for (size_t i = 0; i < s.targets.size(); ++i) pieces[s.targets[i]] = slice_of(s.values[0], i);
+        continue;
+      }
+      if (unpacks) {
+        const program::Pos pos = s.values[0].pos;
+        const std::string list = new_name("pieces");
+        for (size_t i = 0; i < s.targets.size(); ++i)
+          pieces[s.targets[i]] = element(name_of(list), integer(static_cast<int64_t>(i), pos), pos);
+        s.targets = {list};
+        s.target_types.clear();
+        s.unpack = s.trailing_comma = false;
+      }
+      out.push_back(std::move(s));
     }
+    body_ = std::move(out);
   }
 
   /// Rolls up what it can, the runs that cover most first, and then what is inside of them.
@@ -413,6 +422,19 @@ class Roller {
     if (e.kind != Kind::Operator || !e.name.starts_with("aten::")) return false;
     const std::string_view name = std::string_view(e.name).substr(6);
     return operators.contains(name.substr(0, name.find('.')));
+  }
+
+  /// Whether an operator splits a tensor into pieces of one known length, the last of which may be shorter.
+  static bool is_split(const Expr& e) {
+    return (e.name == "aten::split" || e.name == "aten::unsafe_split") && e.items.size() == 3 && e.keywords.empty() &&
+           e.items[0].kind == Kind::Name && e.items[1].kind == Kind::Int && e.items[2].kind == Kind::Int;
+  }
+
+  static Expr slice_of(const Expr& split, size_t piece) {
+    const int64_t length = split.items[1].integer, start = length * static_cast<int64_t>(piece);
+    return operation("aten::slice",
+                     {split.items[0], split.items[2], integer(start, split.pos), integer(start + length, split.pos)},
+                     split.pos);
   }
 
   std::string new_name(const char* stem) {

@@ -366,7 +366,7 @@ def weights_of_numpy(x: Tensor) -> Tensor:
     return x * torch.from_numpy(np.linspace(0, 1, x.shape[1]).astype(np.float32))
 
 
-@live((B, S, 4), expected=REFUSED)
+@live((B, S, 4), expected=CHECKED)
 def loop_over_steps(x: Tensor) -> Tensor:
     h = torch.zeros(x.shape[0], 4)
     for t in range(x.shape[1]):
