@@ -2,6 +2,8 @@
 
 #include "driver/discover.hpp"
 #include "driver/source.hpp"
+#include "merge/roll.hpp"
+#include "provenance/compare.hpp"
 
 namespace lithify::driver {
 
@@ -25,13 +27,45 @@ ExportOptions settled(const Opened& opened, ExportOptions options) {
   return options;
 }
 
-Converted convert(const std::vector<Source>& sources, const ExportOptions& options,
-                  const std::optional<Followed>& followed) {
-  auto opened = std::make_shared<const Opened>(sources);
-  const PreparedModel model(opened->program(), settled(*opened, options), followed);
-  Converted out{opened, recover(model, opened->traces()).outcome};
+namespace {
+
+Converted converted(const std::shared_ptr<const Opened>& opened, const Traces& traces, const ExportOptions& options,
+                    const std::optional<Followed>& followed) {
+  const PreparedModel model(opened->program(), options, followed);
+  Converted out{opened, recover(model, traces).outcome};
   if (out.evaluated->failed()) throw Error(out.evaluated->diagnostics);
   return out;
+}
+
+/// The traces with their loops rolled up; nothing where these differ in more than numbers, or there are none.
+std::vector<std::shared_ptr<const Opened>> rolled(const std::shared_ptr<const Opened>& opened, size_t other_results) {
+  std::vector<std::shared_ptr<const Opened>> out;
+  for (const Trace& trace : opened->traces()) {
+    std::unique_ptr<program::Program> program = merge::rolled(*trace.program, other_results);
+    if (!program || (!out.empty() && !provenance::differ_in_numbers(out[0]->program(), *program))) return {};
+    out.push_back(std::make_shared<const Opened>(std::move(program), std::vector{opened}, trace.inputs));
+  }
+  return out;
+}
+
+}  // namespace
+
+Converted convert(const std::vector<Source>& sources, const ExportOptions& options,
+                  const std::optional<Followed>& followed) {
+  const auto opened = std::make_shared<const Opened>(sources);
+  const ExportOptions all = settled(*opened, options);
+  try {
+    return converted(opened, opened->traces(), all, followed);
+  } catch (const Error& e) {
+    if (e.first().code != Code::TracesDiverge) throw;
+    // Loops of other lengths.
+    const std::vector<std::shared_ptr<const Opened>> loops =
+        rolled(opened, followed ? followed->conditions.size() + followed->sizes : 0);
+    if (loops.empty()) throw;
+    Traces traces;
+    for (const auto& o : loops) traces.push_back(o->traces()[0]);
+    return converted(loops[0], traces, all, followed);
+  }
 }
 
 }  // namespace lithify::driver

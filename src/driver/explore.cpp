@@ -26,18 +26,8 @@ std::string signature(const Capture& capture) {
 }
 
 std::unique_ptr<program::Program> rolled(const Recording& r) {
-  return merge::rolled(r.opened->program(), r.capture.output_names.size());
-}
-
-/// Whether two traces differ in numbers alone.
-bool is_same(const program::Program& a, const program::Program& b) {
-  const program::Program* both[] = {&a, &b};
-  try {
-    provenance::differing_numbers(both);
-    return true;
-  } catch (const Error& e) {
-    return false;
-  }
+  const std::optional<Followed>& followed = r.capture.followed;
+  return merge::rolled(r.opened->program(), followed ? followed->conditions.size() + followed->sizes : 0);
 }
 
 }  // namespace
@@ -157,7 +147,8 @@ void Exploration::roll(Path& path, std::unique_ptr<program::Program> first) {
   path.recordings.clear();
   for (const Recording& r : all) {
     std::unique_ptr<program::Program> program = path.recordings.empty() ? std::move(first) : rolled(r);
-    if (program && !path.recordings.empty() && !is_same(path.recordings[0].opened->program(), *program))
+    if (program && !path.recordings.empty() &&
+        !provenance::differ_in_numbers(path.recordings[0].opened->program(), *program))
       program = nullptr;
     if (!program) {
       path.other_sizes.push_back(r.sizes);

@@ -756,13 +756,14 @@ void leave_called(program::Program& p) {
 
 }  // namespace
 
-std::unique_ptr<program::Program> rolled(const program::Program& trace, size_t outputs) {
+std::unique_ptr<program::Program> rolled(const program::Program& trace, size_t other_results) {
   const program::Type& returns = trace.forward().returns;
-  const Recording whole{&trace, returns.name == "Tuple" ? returns.args.size() : 1, {}};
+  const size_t results = returns.name == "Tuple" ? returns.args.size() : 1;
+  const Recording whole{&trace, results, {}};
   std::unique_ptr<program::Program> out = merge(std::span(&whole, 1)).program;
   program::Class& root = out->classes.at(out->root->class_name);
   program::Function& forward = *std::ranges::find(root.methods, "forward", &program::Function::name);
-  Roller roller(*out, std::move(forward.body), outputs);
+  Roller roller(*out, std::move(forward.body), results - std::min(results, other_results));
   roller.index_pieces();
   const std::vector<std::string> before = Operations(*out, roller.body()).all;
   if (!roller.run()) return nullptr;

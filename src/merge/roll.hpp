@@ -14,8 +14,8 @@ namespace lithify::merge {
 
 /// The program with the runs of its forward rolled up, each of two groups at least, inner loops first. Nothing where
 /// there are none. Unrolled again, each loop gives the statements that it was made of: that is checked. Throws
-/// TracesDiverge for a program that is not a trace. `outputs` is how many results are outputs of the model: of the
-/// others, those that an iteration makes are None.
-std::unique_ptr<program::Program> rolled(const program::Program& trace, size_t outputs);
+/// TracesDiverge for a program that is not a trace. Its last `other_results` results are no outputs of the
+/// model: those of them that an iteration makes are None.
+std::unique_ptr<program::Program> rolled(const program::Program& trace, size_t other_results);
 
 }  // namespace lithify::merge

@@ -260,4 +260,14 @@ std::map<Literal, std::vector<int64_t>> differing_numbers(std::span<const progra
   return out;
 }
 
+bool differ_in_numbers(const program::Program& a, const program::Program& b) {
+  try {
+    Comparison(a, b).run();
+    return true;
+  } catch (const Error& e) {
+    if (e.first().code != Code::TracesDiverge) throw;
+    return false;
+  }
+}
+
 }  // namespace lithify::provenance

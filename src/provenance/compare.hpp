@@ -15,4 +15,7 @@ namespace lithify::provenance {
 /// TracesDiverge with the place.
 std::map<Literal, std::vector<int64_t>> differing_numbers(std::span<const program::Program* const> traces);
 
+/// Whether two traces differ in nothing else.
+bool differ_in_numbers(const program::Program& a, const program::Program& b);
+
 }  // namespace lithify::provenance

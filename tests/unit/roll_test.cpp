@@ -1,0 +1,98 @@
+// Loops that tracing unrolled: the statements of a trace in, the statements with loops out.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "base/diagnostic.hpp"
+#include "merge/roll.hpp"
+#include "traces.hpp"
+
+namespace lithify::merge {
+namespace {
+
+/// The statements with the loops rolled up; "" where there are none.
+std::string rolled_text(const std::string& body) {
+  const std::unique_ptr<program::Program> made = rolled(*trace(body), 1);
+  return made ? statements(*made) : "";
+}
+
+}  // namespace
+
+TEST_CASE("a value that is carried, and a position that counts") {
+  CHECK(rolled_text("    h = torch.zeros_like(x)\n"
+                    "    a = torch.add(h, torch.select(x, 1, 0))\n"
+                    "    b = torch.add(a, torch.select(x, 1, 1))\n"
+                    "    d = torch.add(b, torch.select(x, 1, 2))\n"
+                    "    return (d, x)\n") ==
+        "h = torch.zeros_like(x)\n"
+        "carried0 = h\n"
+        "for i0 in range(3):\n"
+        "  _0 = torch.select(x, 1, i0)\n"
+        "  a = torch.add(carried0, _0)\n"
+        "  carried0 = a\n"
+        "return (carried0, x)\n");
+}
+
+TEST_CASE("a list of what all iterations make, with one before them") {
+  CHECK(rolled_text("    a = torch.neg(torch.select(x, 1, 4))\n"
+                    "    b = torch.neg(torch.select(x, 1, 2))\n"
+                    "    d = torch.neg(torch.select(x, 1, 0))\n"
+                    "    return (torch.stack([x, a, b, d]), x)\n") ==
+        "list0 = annotate(List[Tensor], [])\n"
+        "for i0 in range(3):\n"
+        "  _0 = torch.select(x, 1, torch.add(torch.mul(i0, -2), 4))\n"
+        "  a = torch.neg(_0)\n"
+        "  torch.append(list0, a)\n"
+        "_3 = torch.stack(torch.add.t([x], list0))\n"
+        "return (_3, x)\n");
+}
+
+TEST_CASE("pieces of a list are its elements") {
+  CHECK(rolled_text("    p, q, r, = torch.unbind(x, 1)\n"
+                    "    a = torch.add(x, p)\n"
+                    "    b = torch.add(a, q)\n"
+                    "    d = torch.add(b, r)\n"
+                    "    return (d, x)\n") ==
+        "pieces0 = torch.unbind(x, 1)\n"
+        "carried0 = x\n"
+        "for i0 in range(3):\n"
+        "  a = torch.add(carried0, pieces0[i0])\n"
+        "  carried0 = a\n"
+        "return (carried0, x)\n");
+}
+
+TEST_CASE("a loop inside of a loop") {
+  std::string body = "    h0 = torch.zeros_like(x)\n";
+  for (int i = 0, n = 0; i < 3; ++i) {
+    body += fmt::format("    g{} = torch.select(x, 0, {})\n", i, i);
+    for (int j = 0; j < 4; ++j, ++n)
+      body += fmt::format("    h{} = torch.add(h{}, torch.select(g{}, 0, {}))\n", n + 1, n, i, j);
+  }
+  CHECK(rolled_text(body + "    return (h12, x)\n") ==
+        "h0 = torch.zeros_like(x)\n"
+        "carried0 = h0\n"
+        "for i0 in range(3):\n"
+        "  g0 = torch.select(x, 0, i0)\n"
+        "  carried1 = carried0\n"
+        "  for i1 in range(4):\n"
+        "    _0 = torch.select(g0, 0, i1)\n"
+        "    h1 = torch.add(carried1, _0)\n"
+        "    carried1 = h1\n"
+        "  carried0 = carried1\n"
+        "return (carried0, x)\n");
+}
+
+TEST_CASE("what is no loop stays as it is") {
+  // Other weights, numbers that do not count, two values that are used each for itself.
+  CHECK(rolled_text("    p = torch.mul(x, self.a.weight)\n"
+                    "    q = torch.mul(p, self.b.weight)\n"
+                    "    return (q, x)\n") == "");
+  CHECK(rolled_text("    p = torch.mul(x, 2.)\n"
+                    "    q = torch.mul(p, 3.)\n"
+                    "    r = torch.mul(q, 5.)\n"
+                    "    return (r, x)\n") == "");
+  CHECK(rolled_text("    p = torch.select(x, 1, 0)\n"
+                    "    q = torch.select(x, 1, 1)\n"
+                    "    return (torch.sub(p, q), x)\n") == "");
+}
+
+}  // namespace lithify::merge
