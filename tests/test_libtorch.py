@@ -45,6 +45,8 @@ def test_model(name: str, tmp_path: Path) -> None:
     for run in range(4):
         inputs, expected = torch.load(tmp_path / f"{run}.pt", weights_only=False)
         compare(session.run(*inputs), expected, outputs=session.outputs)
+    if name.startswith("loop_"):
+        assert sum(n.op_type == "Loop" for n in onnx.load(tmp_path / "model.onnx").graph.node) == 1
 
 
 @pytest.mark.parametrize("name", REFUSED)

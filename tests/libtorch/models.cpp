@@ -462,6 +462,33 @@ struct PoolerImpl : nn::Module {
 };
 TORCH_MODULE(Pooler);
 
+/// Cells that a loop in C++ runs over the steps.
+struct LoopedImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    Tensor h = torch::zeros({x.size(0), 5}), c = torch::zeros({x.size(0), 5});
+    std::vector<Tensor> outputs;
+    for (int64_t t = 0; t < x.size(1); ++t) {
+      std::tie(h, c) = cell(x.select(1, t), std::make_tuple(h, c));
+      outputs.push_back(h);
+    }
+    return torch::stack(outputs, 1);
+  }
+  nn::LSTMCell cell = register_module("cell", nn::LSTMCell(4, 5));
+};
+TORCH_MODULE(Looped);
+
+Tensor tanh_cell(Tensor x, Tensor weight) {
+  Tensor h = torch::zeros({x.size(0), 3});
+  for (const Tensor& step : x.unbind(1)) h = torch::tanh(torch::cat({step, h}, 1).matmul(weight));
+  return h;
+}
+
+Tensor moving_average(Tensor x) {
+  std::vector<Tensor> outputs = {x.select(1, 0)};
+  for (int64_t t = 1; t < x.size(1); ++t) outputs.push_back(outputs.back() * 0.9 + x.select(1, t) * 0.1);
+  return torch::stack(outputs, 1);
+}
+
 /// Nested arguments and results.
 struct NestedImpl : nn::Module {
   std::tuple<Tensor, std::map<std::string, Tensor>, std::vector<Tensor>, std::optional<Tensor>> forward(
@@ -575,6 +602,9 @@ void models(Table& t) {
       },
       x({N, L, 4}), x({4, 3}));
   LAYER("pointer_to_function", &twice, x({N, L}));
+  LAYER("loop_of_lstm_cells", Looped(), x({N, L, 4}));
+  LAYER("loop_over_pieces", &tanh_cell, x({N, L, 4}), x({7, 3}));
+  LAYER("loop_that_appends", &moving_average, x({N, L, 4}));
   if (Model* m = LAYER("with_weights", with_softmax(Mlp()), x({N, 3, 4, 5}))) m->options.output_names = {"likely"};
   LAYER("script", script(), x({N, L, 4}));
   LAYER("script_loaded", loaded(script()), x({N, L, 4}));
