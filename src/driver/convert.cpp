@@ -1,5 +1,7 @@
 #include "driver/convert.hpp"
 
+#include <algorithm>
+
 #include "driver/discover.hpp"
 #include "driver/source.hpp"
 #include "merge/roll.hpp"
@@ -39,12 +41,38 @@ Converted converted(const std::shared_ptr<const Opened>& opened, const Traces& t
 
 /// The traces with their loops rolled up; nothing where these differ in more than numbers, or there are none.
 std::vector<std::shared_ptr<const Opened>> rolled(const std::shared_ptr<const Opened>& opened, size_t other_results) {
+  const auto lengths = opened->traces().size() == 1 ? merge::Lengths::Pieces : merge::Lengths::Numbers;
   std::vector<std::shared_ptr<const Opened>> out;
   for (const Trace& trace : opened->traces()) {
-    std::unique_ptr<program::Program> program = merge::rolled(*trace.program, other_results);
+    std::unique_ptr<program::Program> program = merge::rolled(*trace.program, other_results, lengths);
     if (!program || (!out.empty() && !provenance::differ_in_numbers(out[0]->program(), *program))) return {};
     out.push_back(std::make_shared<const Opened>(std::move(program), std::vector{opened}, trace.inputs));
   }
+  return out;
+}
+
+/// Nothing where there are no loops, or they do not explain the traces.
+std::optional<Converted> with_loops(const std::shared_ptr<const Opened>& opened, size_t other_results,
+                                    const ExportOptions& options, const std::optional<Followed>& followed) {
+  const std::vector<std::shared_ptr<const Opened>> loops = rolled(opened, other_results);
+  if (loops.empty()) return std::nullopt;
+  Traces traces;
+  for (const auto& o : loops) traces.push_back(o->traces()[0]);
+  try {
+    return converted(loops[0], traces, options, followed);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool has_loop(const Converted& c) {
+  return std::ranges::any_of(c.evaluated->model.graph->all_nodes(), [](const onnx::Node* n) { return n->is("Loop"); });
+}
+
+/// Numbers that may be sizes of the sample.
+int doubts(const Converted& c) {
+  int out = 0;
+  for (const auto& [name, count] : c.evaluated->unverified) out += count;
   return out;
 }
 
@@ -54,17 +82,22 @@ Converted convert(const std::vector<Source>& sources, const ExportOptions& optio
                   const std::optional<Followed>& followed) {
   const auto opened = std::make_shared<const Opened>(sources);
   const ExportOptions all = settled(*opened, options);
+  const size_t other_results = followed ? followed->conditions.size() + followed->sizes : 0;
+  const bool single = opened->traces().size() == 1 && opened->program().traced;
+  // Elements that are taken one after the other, to the last, are those of a loop.
+  std::optional<Converted> loops;
+  if (single) loops = with_loops(opened, other_results, all, followed);
+  if (loops && has_loop(*loops)) return *std::move(loops);
   try {
-    return converted(opened, opened->traces(), all, followed);
+    Converted out = converted(opened, opened->traces(), all, followed);
+    // What is done as often as a size is large may be a loop over it.
+    return loops && doubts(*loops) > doubts(out) ? *std::move(loops) : std::move(out);
   } catch (const Error& e) {
-    if (e.first().code != Code::TracesDiverge) throw;
+    if (single || e.first().code != Code::TracesDiverge) throw;
     // Loops of other lengths.
-    const std::vector<std::shared_ptr<const Opened>> loops =
-        rolled(opened, followed ? followed->conditions.size() + followed->sizes : 0);
-    if (loops.empty()) throw;
-    Traces traces;
-    for (const auto& o : loops) traces.push_back(o->traces()[0]);
-    return converted(loops[0], traces, all, followed);
+    loops = with_loops(opened, other_results, all, followed);
+    if (!loops) throw;
+    return *std::move(loops);
   }
 }
 

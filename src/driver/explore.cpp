@@ -27,7 +27,8 @@ std::string signature(const Capture& capture) {
 
 std::unique_ptr<program::Program> rolled(const Recording& r) {
   const std::optional<Followed>& followed = r.capture.followed;
-  return merge::rolled(r.opened->program(), followed ? followed->conditions.size() + followed->sizes : 0);
+  return merge::rolled(r.opened->program(), followed ? followed->conditions.size() + followed->sizes : 0,
+                       merge::Lengths::Numbers);
 }
 
 }  // namespace

@@ -453,6 +453,12 @@ void Evaluator::loop(const program::Stmt& s, Frame& frame) {
     if (n.is_tensor() && n.tensor()->is_number) n = builder_.symbol_of(n.tensor()->read(builder_), "n");
     if (!n.is_int()) throw Error(Code::BadProgram, fmt::format("range of a {}", n.kind_name()));
     count = n.integer();
+    if (s.recorded) {
+      reporter_.iterations(n, s.pos);
+      if (builder_.sym.sample(*count) != s.recorded)
+        throw Error(Code::TracesDiverge,
+                    fmt::format("a loop has {} iterations in the trace, and not {}", *s.recorded, count->str()));
+    }
   }
   if (unroll(s, count ? count->constant() : std::nullopt, frame, options_.most_unrolled)) return;
   pos_ = s.pos;

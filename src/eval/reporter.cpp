@@ -202,6 +202,13 @@ void Reporter::broadcasts(const Value& result) {
   }
 }
 
+void Reporter::iterations(const Value& count, program::Pos pos) {
+  if (!recorder_) return;
+  recorder_->begin(pos, 0, 0);
+  recorder_->use(count.origin, provenance::Role::Size, sym::Expr(), 2);
+  recorder_->end();
+}
+
 void Reporter::fail(const sym::Contradiction& contradiction) {
   if (recorder_) recorder_->contradict(contradiction.conflict);
 }

@@ -30,6 +30,8 @@ class Reporter {
   /// Gives the result its origin.
   void end(Value& result);
   void fail(const sym::Contradiction& contradiction);
+  /// A loop that was made of a trace has so many iterations.
+  void iterations(const Value& count, program::Pos pos);
 
  private:
   std::optional<int64_t> number_behind(double x) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -140,6 +141,16 @@ class Loop {
     return counts_ || !carried_.empty();
   }
 
+  /// Finds the size along which the iterations take elements or slices one after the other. False where they count
+  /// something else.
+  bool find_length() {
+    for (Stmt& s : inner_) for_each_expr(s, [&](Expr& e) { find_length(e); });
+    if (!length_) return !counts_;
+    // Positions that count down to 0 begin at the last one.
+    for (Stmt& s : inner_) for_each_expr(s, [&](Expr& e) { count_from_last(e); });
+    return true;
+  }
+
   /// The value of a name behind the loop; nothing for a name that is not of the run.
   std::optional<Expr> after(const Expr& name) {
     const auto found = made_.find(name.name);
@@ -207,7 +218,9 @@ class Loop {
     loop.pos = like.pos;
     loop.scope = like.scope;
     loop.targets = {index_};
-    loop.values.push_back(integer(static_cast<int64_t>(count_), like.values.empty() ? like.pos : like.values[0].pos));
+    const auto count = static_cast<int64_t>(count_);
+    loop.values.push_back(length_ ? *length_ : integer(count, like.values.empty() ? like.pos : like.values[0].pos));
+    loop.recorded = count;
     for (size_t j = 0; j < period_; ++j) {
       loop.body.push_back(std::move(inner_[j]));
       for (const auto& [values, list] : lists_)
@@ -298,6 +311,82 @@ class Loop {
     return out;
   }
 
+  /// A number that is `start` in the first iteration, and changes by `step`.
+  struct Counting {
+    int64_t start = 0, step = 1;
+  };
+
+  std::optional<Counting> counting(const Expr& e) const {
+    if (e.kind == Kind::Name && e.name == index_) return Counting{};
+    if (e.kind != Kind::Operator || e.items.size() != 2 || e.items[1].kind != Kind::Int) return std::nullopt;
+    if (e.name != "aten::add" && e.name != "aten::mul") return std::nullopt;
+    std::optional<Counting> inner = counting(e.items[0]);
+    if (!inner) return std::nullopt;
+    if (e.name == "aten::add")
+      inner->start += e.items[1].integer;
+    else
+      inner->start *= e.items[1].integer, inner->step *= e.items[1].integer;
+    return inner;
+  }
+
+  /// What has the sizes of a value, and is not made in the run: a slice of all elements has those of what it is of.
+  const Expr* around(const Expr& e) const {
+    const Made* m = made(e);
+    if (!m) return e.kind == Kind::Name ? &e : nullptr;
+    const Stmt& s = inner_[m->statement];
+    if (s.kind != Stmt::Kind::Assign || s.values.size() != 1) return nullptr;
+    const Expr& slice = s.values[0];
+    const auto is = [&](size_t i, int64_t n) {
+      return slice.items[i].kind == Kind::Int && slice.items[i].integer == n;
+    };
+    const bool all = slice.kind == Kind::Operator && slice.name == "aten::slice" && slice.items.size() >= 4 &&
+                     is(2, 0) && is(3, std::numeric_limits<int64_t>::max()) && (slice.items.size() == 4 || is(4, 1));
+    return all ? around(slice.items[0]) : nullptr;
+  }
+
+  void find_length(const Expr& e) {
+    for (const Expr& item : e.items) find_length(item);
+    if (length_) return;
+    const Expr* of = e.items.empty() ? nullptr : around(e.items[0]);
+    if (!of) return;
+    const bool is_operator = e.kind == Kind::Operator && e.items.size() > 2 && e.items[1].kind == Kind::Int;
+    if (is_operator && e.name == "aten::select" && e.items.size() == 3) {
+      find_length(operation("aten::size", {*of, e.items[1]}, e.pos), counting(e.items[2]), e.pos);
+    } else if (is_operator && e.name == "aten::slice" && e.items.size() >= 4) {
+      // Slices that follow one another.
+      const std::optional<Counting> from = counting(e.items[2]), to = counting(e.items[3]);
+      if (from && to && from->step == to->step && from->start + from->step == to->start)
+        find_length(operation("aten::size", {*of, e.items[1]}, e.pos), from, e.pos);
+    } else if (e.kind == Kind::Subscript) {
+      find_length(operation("aten::len", {*of}, e.pos), counting(e.items[1]), e.pos);
+    }
+  }
+
+  void find_length(Expr size, const std::optional<Counting>& at, program::Pos pos) {
+    if (!at) return;
+    const auto plus = [&](Expr e, int64_t n) {
+      return n == 0 ? std::move(e) : operation("aten::add", {std::move(e), integer(n, pos)}, pos);
+    };
+    if (at->step == -1 && at->start + 1 == static_cast<int64_t>(count_)) {
+      length_ = std::move(size);
+    } else if (at->step == 1 && at->start >= 0) {
+      length_ = plus(std::move(size), -at->start);
+    } else if (at->step > 1 && at->start >= 0) {
+      length_ =
+          operation("aten::floordiv", {plus(std::move(size), at->step - 1 - at->start), integer(at->step, pos)}, pos);
+    }
+  }
+
+  void count_from_last(Expr& e) {
+    if (const std::optional<Counting> at = counting(e);
+        at && at->step == -1 && at->start + 1 == static_cast<int64_t>(count_)) {
+      const program::Pos pos = e.pos;
+      e = operation("aten::sub", {operation("aten::sub", {*length_, integer(1, pos)}, pos), name_of(index_)}, pos);
+      return;
+    }
+    for (Expr& item : e.items) count_from_last(item);
+  }
+
   /// A constant that is the same in all groups, or a number that counts.
   std::optional<Expr> common_constant(const std::vector<const Expr*>& all) {
     const Expr& first = *all[0];
@@ -365,7 +454,8 @@ class Loop {
   NewName new_name_;
   std::unordered_map<std::string, Made> made_;
   std::string index_;
-  bool counts_ = false;  // whether a number does, from iteration to iteration
+  std::optional<Expr> length_;  // what says how many iterations there are, where it is no number
+  bool counts_ = false;         // whether a number does, from iteration to iteration
   std::vector<Carried> carried_;
   std::map<Values, std::string> lists_;  // of values that are used behind the loop
   size_t single_uses_ = 0;
@@ -374,8 +464,8 @@ class Loop {
 
 class Roller {
  public:
-  Roller(const program::Program& program, std::vector<Stmt> body, size_t outputs)
-      : program_(program), body_(std::move(body)), outputs_(outputs) {
+  Roller(const program::Program& program, std::vector<Stmt> body, size_t outputs, Lengths lengths)
+      : program_(program), body_(std::move(body)), outputs_(outputs), kind_of_lengths_(lengths) {
     for (const Stmt& s : body_) used_.insert(s.targets.begin(), s.targets.end());
   }
 
@@ -520,6 +610,7 @@ class Roller {
   bool roll(std::vector<Stmt>& block, size_t first, size_t period, size_t count) {
     Loop loop(program_, block, first, period, count, [&](const char* stem) { return new_name(stem); });
     if (!loop.make()) return false;
+    if (kind_of_lengths_ == Lengths::Pieces && !loop.find_length()) return false;
     const size_t behind = first + period * count;
     std::vector<Stmt> rest(block.begin() + static_cast<std::ptrdiff_t>(behind), block.end());
     drop_results(loop, rest);
@@ -615,6 +706,7 @@ class Roller {
   const program::Program& program_;
   std::vector<Stmt> body_;
   size_t outputs_;
+  Lengths kind_of_lengths_;
   std::unordered_map<std::string, size_t> lengths_;  // of lists that loops make
   std::set<std::string> used_;
   std::map<std::string, int> numbers_;
@@ -649,7 +741,8 @@ class Operations {
 
   void run(const Stmt& s) {
     if (s.kind == Stmt::Kind::For) {
-      const int64_t count = value(s.values[0]).number.value();
+      const int64_t count = s.recorded.value();
+      counts_[s.targets[0]] = count;
       for (int64_t i = 0; i < count; ++i) {
         names_[s.targets[0]] = {"", i, nullptr};
         run(s.body);
@@ -681,6 +774,11 @@ class Operations {
       if (const program::Data& data = program_.constants.at(static_cast<size_t>(e.integer));
           data.tensor && data.tensor->dtype == DType::Int64 && data.tensor->sizes.empty())
         return tensor_of(integers_of(*data.tensor)[0]);
+    if (e.kind == Kind::Operator && e.name == "aten::sub" && e.items[0].kind == Kind::Operator) {
+      // A position that counts down from the last one.
+      const std::string& index = e.items[1].name;
+      return {"", counts_.at(index) - 1 - names_.at(index).number.value(), nullptr};
+    }
     if (e.kind == Kind::Operator && e.name == "aten::flip" && e.items[0].kind == Kind::Operator) {
       // A list that is stacked from its end.
       const Expr& stack = e.items[0];
@@ -736,6 +834,7 @@ class Operations {
 
   const program::Program& program_;
   std::unordered_map<std::string, Value> names_;
+  std::unordered_map<std::string, int64_t> counts_;  // of the loops, by the names of their indices
 };
 
 /// Leaves of the methods those that forward still calls, by name: the others are part of it now.
@@ -756,14 +855,14 @@ void leave_called(program::Program& p) {
 
 }  // namespace
 
-std::unique_ptr<program::Program> rolled(const program::Program& trace, size_t other_results) {
+std::unique_ptr<program::Program> rolled(const program::Program& trace, size_t other_results, Lengths lengths) {
   const program::Type& returns = trace.forward().returns;
   const size_t results = returns.name == "Tuple" ? returns.args.size() : 1;
   const Recording whole{&trace, results, {}};
   std::unique_ptr<program::Program> out = merge(std::span(&whole, 1)).program;
   program::Class& root = out->classes.at(out->root->class_name);
   program::Function& forward = *std::ranges::find(root.methods, "forward", &program::Function::name);
-  Roller roller(*out, std::move(forward.body), results - std::min(results, other_results));
+  Roller roller(*out, std::move(forward.body), results - std::min(results, other_results), lengths);
   roller.index_pieces();
   const std::vector<std::string> before = Operations(*out, roller.body()).all;
   if (!roller.run()) return nullptr;

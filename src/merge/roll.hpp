@@ -6,16 +6,23 @@
 // show which size it is.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "program/program.hpp"
 
 namespace lithify::merge {
 
+/// What says how many iterations a loop has.
+enum class Lengths : uint8_t {
+  Numbers,  ///< the number of groups in the trace: other traces have other numbers
+  Pieces,   ///< the size along which the iterations take elements or slices, one after the other, where they do
+};
+
 /// The program with the runs of its forward rolled up, each of two groups at least, inner loops first. Nothing where
 /// there are none. Unrolled again, each loop gives the statements that it was made of: that is checked. Throws
 /// TracesDiverge for a program that is not a trace. Its last `other_results` results are no outputs of the
 /// model: those of them that an iteration makes are None.
-std::unique_ptr<program::Program> rolled(const program::Program& trace, size_t other_results);
+std::unique_ptr<program::Program> rolled(const program::Program& trace, size_t other_results, Lengths lengths);
 
 }  // namespace lithify::merge

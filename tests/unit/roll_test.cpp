@@ -10,8 +10,8 @@ namespace lithify::merge {
 namespace {
 
 /// The statements with the loops rolled up; "" where there are none.
-std::string rolled_text(const std::string& body) {
-  const std::unique_ptr<program::Program> made = rolled(*trace(body), 1);
+std::string rolled_text(const std::string& body, Lengths lengths = Lengths::Numbers) {
+  const std::unique_ptr<program::Program> made = rolled(*trace(body), 1, lengths);
   return made ? statements(*made) : "";
 }
 
