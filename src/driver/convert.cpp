@@ -54,6 +54,7 @@ std::vector<std::shared_ptr<const Opened>> rolled(const std::shared_ptr<const Op
 /// Nothing where there are no loops, or they do not explain the traces.
 std::optional<Converted> with_loops(const std::shared_ptr<const Opened>& opened, size_t other_results,
                                     const ExportOptions& options, const std::optional<Followed>& followed) {
+  if (options.recover == ExportOptions::Recover::Never) return std::nullopt;
   const std::vector<std::shared_ptr<const Opened>> loops = rolled(opened, other_results);
   if (loops.empty()) return std::nullopt;
   Traces traces;

@@ -774,12 +774,16 @@ class Operations {
       if (const program::Data& data = program_.constants.at(static_cast<size_t>(e.integer));
           data.tensor && data.tensor->dtype == DType::Int64 && data.tensor->sizes.empty())
         return tensor_of(integers_of(*data.tensor)[0]);
-    if (e.kind == Kind::Operator && e.name == "aten::sub" && e.items[0].kind == Kind::Operator) {
+    const auto is_nested = [&](const char* outer, const char* inner) {
+      return e.kind == Kind::Operator && e.name == outer && e.items.size() == 2 && e.items[0].kind == Kind::Operator &&
+             e.items[0].name == inner;
+    };
+    if (is_nested("aten::sub", "aten::sub") && counts_.contains(e.items[1].name)) {
       // A position that counts down from the last one.
       const std::string& index = e.items[1].name;
       return {"", counts_.at(index) - 1 - names_.at(index).number.value(), nullptr};
     }
-    if (e.kind == Kind::Operator && e.name == "aten::flip" && e.items[0].kind == Kind::Operator) {
+    if (is_nested("aten::flip", "aten::stack")) {
       // A list that is stacked from its end.
       const Expr& stack = e.items[0];
       Value list = value(stack.items[0]);

@@ -468,7 +468,7 @@ def groups_as_many_as_batches(x: Tensor) -> Tensor:
 # ---- structure that changes with sizes ----------------------------------------------------------------
 
 
-@hard_codes((B, T, 16), one="refused", two="refused")
+@hard_codes((B, T, 16))
 def loop_over_steps(x: Tensor) -> Tensor:
     h = torch.zeros_like(x[:, 0])
     out = []
@@ -478,7 +478,7 @@ def loop_over_steps(x: Tensor) -> Tensor:
     return torch.stack(out, 1) + x
 
 
-@hard_codes((B, T, 16), one="refused", two="refused")
+@hard_codes((B, T, 16))
 def sum_over_steps(x: Tensor) -> Tensor:
     h = torch.zeros_like(x[:, 0])
     for t in range(int(x.shape[1])):
