@@ -1,4 +1,4 @@
-"""The examples of docs/python.md and docs/sizes.md, run as they stand."""
+"""The examples of the documentation, run as they stand."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from tests.cases import ROOT
 
 EXAMPLES = {
+    "control-flow.md": ["cell"],
     "python.md": ["dynamic_linear", "dynamic_rnn", "model", "pairs", "patched", "reshape", "vision"],
     "sizes.md": ["mean", "pieces", "short"],
 }
