@@ -4,7 +4,7 @@
 
 #include "driver/discover.hpp"
 #include "driver/source.hpp"
-#include "merge/roll.hpp"
+#include "merge/reroll.hpp"
 #include "provenance/compare.hpp"
 
 namespace lithify::driver {
@@ -39,12 +39,12 @@ Converted converted(const std::shared_ptr<const Opened>& opened, const Traces& t
   return out;
 }
 
-/// The traces with their loops rolled up; nothing where these differ in more than numbers, or there are none.
-std::vector<std::shared_ptr<const Opened>> rolled(const std::shared_ptr<const Opened>& opened, size_t other_results) {
+/// The traces with their loops rerolled; nothing where these differ in more than numbers, or there are none.
+std::vector<std::shared_ptr<const Opened>> rerolled(const std::shared_ptr<const Opened>& opened, size_t other_results) {
   const auto lengths = opened->traces().size() == 1 ? merge::Lengths::Pieces : merge::Lengths::Numbers;
   std::vector<std::shared_ptr<const Opened>> out;
   for (const Trace& trace : opened->traces()) {
-    std::unique_ptr<program::Program> program = merge::rolled(*trace.program, other_results, lengths);
+    std::unique_ptr<program::Program> program = merge::rerolled(*trace.program, other_results, lengths);
     if (!program || (!out.empty() && !provenance::differ_in_numbers(out[0]->program(), *program))) return {};
     out.push_back(std::make_shared<const Opened>(std::move(program), std::vector{opened}, trace.inputs));
   }
@@ -55,7 +55,7 @@ std::vector<std::shared_ptr<const Opened>> rolled(const std::shared_ptr<const Op
 std::optional<Converted> with_loops(const std::shared_ptr<const Opened>& opened, size_t other_results,
                                     const ExportOptions& options, const std::optional<Followed>& followed) {
   if (options.recover == ExportOptions::Recover::Never) return std::nullopt;
-  const std::vector<std::shared_ptr<const Opened>> loops = rolled(opened, other_results);
+  const std::vector<std::shared_ptr<const Opened>> loops = rerolled(opened, other_results);
   if (loops.empty()) return std::nullopt;
   Traces traces;
   for (const auto& o : loops) traces.push_back(o->traces()[0]);

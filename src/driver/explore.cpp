@@ -8,7 +8,7 @@
 #include "driver/errors.hpp"
 #include "driver/other_sizes.hpp"
 #include "driver/solve.hpp"
-#include "merge/roll.hpp"
+#include "merge/reroll.hpp"
 #include "provenance/compare.hpp"
 
 namespace lithify::driver {
@@ -25,10 +25,10 @@ std::string signature(const Capture& capture) {
   return out;
 }
 
-std::unique_ptr<program::Program> rolled(const Recording& r) {
+std::unique_ptr<program::Program> rerolled(const Recording& r) {
   const std::optional<Followed>& followed = r.capture.followed;
-  return merge::rolled(r.opened->program(), followed ? followed->conditions.size() + followed->sizes : 0,
-                       merge::Lengths::Numbers);
+  return merge::rerolled(r.opened->program(), followed ? followed->conditions.size() + followed->sizes : 0,
+                         merge::Lengths::Numbers);
 }
 
 }  // namespace
@@ -118,7 +118,7 @@ void Exploration::add(Recording recording) {
 }
 
 /// One recording shows all where no size escapes; else several of the same path. Where these have loops of other
-/// lengths, the loops are rolled up.
+/// lengths, the loops are rerolled.
 void Exploration::settle(Path& path) {
   std::unique_ptr<program::Program> loops;
   try {
@@ -126,7 +126,7 @@ void Exploration::settle(Path& path) {
     return;
   } catch (const Error& e) {
     // A loop over pieces, of which the trace has so many, is no error where it is a loop.
-    if (!is_about_sizes(e) && !(loops = rolled(path.recordings[0]))) throw;
+    if (!is_about_sizes(e) && !(loops = rerolled(path.recordings[0]))) throw;
   }
   enlarge(path.recordings);
   if (!loops) try {
@@ -134,20 +134,20 @@ void Exploration::settle(Path& path) {
       return;
     } catch (const Error& e) {
       if (e.first().code != Code::TracesDiverge) throw;
-      loops = rolled(path.recordings[0]);
+      loops = rerolled(path.recordings[0]);
       if (!loops) throw;
     }
-  roll(path, std::move(loops));
+  reroll(path, std::move(loops));
   path.recovered = settle_(path.recordings);
 }
 
-/// Rolls up the loops of the recordings. Those that then have other loops than the first are only good for a check:
+/// Rerolls the loops of the recordings. Those that then have other loops than the first are only good for a check:
 /// a loop of one iteration cannot be seen.
-void Exploration::roll(Path& path, std::unique_ptr<program::Program> first) {
+void Exploration::reroll(Path& path, std::unique_ptr<program::Program> first) {
   std::vector<Recording> all = std::move(path.recordings);
   path.recordings.clear();
   for (const Recording& r : all) {
-    std::unique_ptr<program::Program> program = path.recordings.empty() ? std::move(first) : rolled(r);
+    std::unique_ptr<program::Program> program = path.recordings.empty() ? std::move(first) : rerolled(r);
     if (program && !path.recordings.empty() &&
         !provenance::differ_in_numbers(path.recordings[0].opened->program(), *program))
       program = nullptr;

@@ -90,7 +90,7 @@ class Exploration {
   void add(Recording recording);
   void settle(Path& path);
   void enlarge(std::vector<Recording>& recordings);
-  static void roll(Path& path, std::unique_ptr<program::Program> first);
+  static void reroll(Path& path, std::unique_ptr<program::Program> first);
 
   std::vector<Answer> answers_of(const Path& path);
   size_t condition_id(const claims::Formula& formula, const std::string& where);

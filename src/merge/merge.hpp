@@ -7,7 +7,7 @@
 //   branches.cpp      which steps are inside an `if`, and which values are its results
 //   check.cpp         whether the program runs, for each trace, what the trace has
 //
-// roll.cpp is about one trace: loops that it has unrolled.
+// reroll.cpp is about one trace: loops that it has unrolled.
 #pragma once
 
 #include <cstddef>

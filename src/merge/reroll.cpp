@@ -1,4 +1,4 @@
-#include "merge/roll.hpp"
+#include "merge/reroll.hpp"
 
 #include <fmt/format.h>
 
@@ -462,9 +462,9 @@ class Loop {
   std::vector<Stmt> inner_;
 };
 
-class Roller {
+class Reroller {
  public:
-  Roller(const program::Program& program, std::vector<Stmt> body, size_t outputs, Lengths lengths)
+  Reroller(const program::Program& program, std::vector<Stmt> body, size_t outputs, Lengths lengths)
       : program_(program), body_(std::move(body)), outputs_(outputs), kind_of_lengths_(lengths) {
     for (const Stmt& s : body_) used_.insert(s.targets.begin(), s.targets.end());
   }
@@ -494,9 +494,9 @@ class Roller {
     body_ = std::move(out);
   }
 
-  /// Rolls up what it can, the runs that cover most first, and then what is inside of them.
+  /// Rerolls what it can, the runs that cover most first, and then what is inside of them.
   bool run() {
-    const bool any = roll_all(body_);
+    const bool any = reroll_all(body_);
     for (Stmt& s : body_) for_each_expr(s, [&](Expr& e) { index_last(e); });
     return any;
   }
@@ -583,7 +583,7 @@ class Roller {
     return out;
   }
 
-  bool roll_all(std::vector<Stmt>& block) {
+  bool reroll_all(std::vector<Stmt>& block) {
     bool any = false;
     std::set<std::tuple<size_t, size_t, size_t>> failed;  // runs, by their ends and periods from the end of the block
     for (bool again = true; again;) {
@@ -592,7 +592,7 @@ class Roller {
       for (const Stmt& s : block) keys.push_back(key_of(s));
       for (const Run& run : runs_of(keys)) {
         if (!failed.insert({block.size() - run.first, block.size() - run.end, run.period}).second) continue;
-        if (!roll(block, run)) continue;
+        if (!reroll(block, run)) continue;
         any = again = true;
         break;
       }
@@ -601,13 +601,13 @@ class Roller {
   }
 
   /// Where the first group begins is not known by its operators. The first iteration may differ from the others.
-  bool roll(std::vector<Stmt>& block, const Run& run) {
+  bool reroll(std::vector<Stmt>& block, const Run& run) {
     for (size_t first = run.first; first < run.first + 2 * run.period && first + 2 * run.period <= run.end; ++first)
-      if (roll(block, first, run.period, (run.end - first) / run.period)) return true;
+      if (reroll(block, first, run.period, (run.end - first) / run.period)) return true;
     return false;
   }
 
-  bool roll(std::vector<Stmt>& block, size_t first, size_t period, size_t count) {
+  bool reroll(std::vector<Stmt>& block, size_t first, size_t period, size_t count) {
     Loop loop(program_, block, first, period, count, [&](const char* stem) { return new_name(stem); });
     if (!loop.make()) return false;
     if (kind_of_lengths_ == Lengths::Pieces && !loop.find_length()) return false;
@@ -622,7 +622,7 @@ class Roller {
     std::vector<Stmt> statements = loop.statements();
     block.resize(first);
     block.insert(block.end(), statements.begin(), statements.end());
-    roll_all(block.back().body);
+    reroll_all(block.back().body);
     block.insert(block.end(), rest.begin(), rest.end());
     return true;
   }
@@ -816,7 +816,7 @@ class Operations {
 
   static Value tensor_of(int64_t number) { return {fmt::format("tensor({})", number), {}, nullptr}; }
 
-  /// What rolling added: numbers of iterations, and lists of what they make.
+  /// What rerolling added: numbers of iterations, and lists of what they make.
   static std::optional<Value> computed(const Expr& e, std::vector<Value>& items) {
     const bool numbers = items.size() == 2 && items[0].number && items[1].number;
     if (numbers && e.name == "aten::add") return Value{"", *items[0].number + *items[1].number, nullptr};
@@ -859,18 +859,18 @@ void leave_called(program::Program& p) {
 
 }  // namespace
 
-std::unique_ptr<program::Program> rolled(const program::Program& trace, size_t other_results, Lengths lengths) {
+std::unique_ptr<program::Program> rerolled(const program::Program& trace, size_t other_results, Lengths lengths) {
   const program::Type& returns = trace.forward().returns;
   const size_t results = returns.name == "Tuple" ? returns.args.size() : 1;
   const Recording whole{&trace, results, {}};
   std::unique_ptr<program::Program> out = merge(std::span(&whole, 1)).program;
   program::Class& root = out->classes.at(out->root->class_name);
   program::Function& forward = *std::ranges::find(root.methods, "forward", &program::Function::name);
-  Roller roller(*out, std::move(forward.body), results - std::min(results, other_results), lengths);
-  roller.index_pieces();
-  const std::vector<std::string> before = Operations(*out, roller.body()).all;
-  if (!roller.run()) return nullptr;
-  forward.body = roller.body();
+  Reroller reroller(*out, std::move(forward.body), results - std::min(results, other_results), lengths);
+  reroller.index_pieces();
+  const std::vector<std::string> before = Operations(*out, reroller.body()).all;
+  if (!reroller.run()) return nullptr;
+  forward.body = reroller.body();
   leave_called(*out);
   // Results that were dropped are no operations.
   std::vector<std::string> after = Operations(*out, forward.body).all, expected = before;

@@ -3,26 +3,26 @@
 #include <fmt/format.h>
 
 #include "base/diagnostic.hpp"
-#include "merge/roll.hpp"
+#include "merge/reroll.hpp"
 #include "traces.hpp"
 
 namespace lithify::merge {
 namespace {
 
-/// The statements with the loops rolled up; "" where there are none.
-std::string rolled_text(const std::string& body, Lengths lengths = Lengths::Numbers) {
-  const std::unique_ptr<program::Program> made = rolled(*trace(body), 1, lengths);
+/// The statements with the loops rerolled; "" where there are none.
+std::string rerolled_text(const std::string& body, Lengths lengths = Lengths::Numbers) {
+  const std::unique_ptr<program::Program> made = rerolled(*trace(body), 1, lengths);
   return made ? statements(*made) : "";
 }
 
 }  // namespace
 
 TEST_CASE("a value that is carried, and a position that counts") {
-  CHECK(rolled_text("    h = torch.zeros_like(x)\n"
-                    "    a = torch.add(h, torch.select(x, 1, 0))\n"
-                    "    b = torch.add(a, torch.select(x, 1, 1))\n"
-                    "    d = torch.add(b, torch.select(x, 1, 2))\n"
-                    "    return (d, x)\n") ==
+  CHECK(rerolled_text("    h = torch.zeros_like(x)\n"
+                      "    a = torch.add(h, torch.select(x, 1, 0))\n"
+                      "    b = torch.add(a, torch.select(x, 1, 1))\n"
+                      "    d = torch.add(b, torch.select(x, 1, 2))\n"
+                      "    return (d, x)\n") ==
         "h = torch.zeros_like(x)\n"
         "carried0 = h\n"
         "for i0 in range(3):\n"
@@ -33,10 +33,10 @@ TEST_CASE("a value that is carried, and a position that counts") {
 }
 
 TEST_CASE("a list of what all iterations make, with one before them") {
-  CHECK(rolled_text("    a = torch.neg(torch.select(x, 1, 4))\n"
-                    "    b = torch.neg(torch.select(x, 1, 2))\n"
-                    "    d = torch.neg(torch.select(x, 1, 0))\n"
-                    "    return (torch.stack([x, a, b, d]), x)\n") ==
+  CHECK(rerolled_text("    a = torch.neg(torch.select(x, 1, 4))\n"
+                      "    b = torch.neg(torch.select(x, 1, 2))\n"
+                      "    d = torch.neg(torch.select(x, 1, 0))\n"
+                      "    return (torch.stack([x, a, b, d]), x)\n") ==
         "list0 = annotate(List[Tensor], [])\n"
         "for i0 in range(3):\n"
         "  _0 = torch.select(x, 1, torch.add(torch.mul(i0, -2), 4))\n"
@@ -47,11 +47,11 @@ TEST_CASE("a list of what all iterations make, with one before them") {
 }
 
 TEST_CASE("pieces of a list are its elements") {
-  CHECK(rolled_text("    p, q, r, = torch.unbind(x, 1)\n"
-                    "    a = torch.add(x, p)\n"
-                    "    b = torch.add(a, q)\n"
-                    "    d = torch.add(b, r)\n"
-                    "    return (d, x)\n") ==
+  CHECK(rerolled_text("    p, q, r, = torch.unbind(x, 1)\n"
+                      "    a = torch.add(x, p)\n"
+                      "    b = torch.add(a, q)\n"
+                      "    d = torch.add(b, r)\n"
+                      "    return (d, x)\n") ==
         "pieces0 = torch.unbind(x, 1)\n"
         "carried0 = x\n"
         "for i0 in range(3):\n"
@@ -67,7 +67,7 @@ TEST_CASE("a loop inside of a loop") {
     for (int j = 0; j < 4; ++j, ++n)
       body += fmt::format("    h{} = torch.add(h{}, torch.select(g{}, 0, {}))\n", n + 1, n, i, j);
   }
-  CHECK(rolled_text(body + "    return (h12, x)\n") ==
+  CHECK(rerolled_text(body + "    return (h12, x)\n") ==
         "h0 = torch.zeros_like(x)\n"
         "carried0 = h0\n"
         "for i0 in range(3):\n"
@@ -83,16 +83,16 @@ TEST_CASE("a loop inside of a loop") {
 
 TEST_CASE("what is no loop stays as it is") {
   // Other weights, numbers that do not count, two values that are used each for itself.
-  CHECK(rolled_text("    p = torch.mul(x, self.a.weight)\n"
-                    "    q = torch.mul(p, self.b.weight)\n"
-                    "    return (q, x)\n") == "");
-  CHECK(rolled_text("    p = torch.mul(x, 2.)\n"
-                    "    q = torch.mul(p, 3.)\n"
-                    "    r = torch.mul(q, 5.)\n"
-                    "    return (r, x)\n") == "");
-  CHECK(rolled_text("    p = torch.select(x, 1, 0)\n"
-                    "    q = torch.select(x, 1, 1)\n"
-                    "    return (torch.sub(p, q), x)\n") == "");
+  CHECK(rerolled_text("    p = torch.mul(x, self.a.weight)\n"
+                      "    q = torch.mul(p, self.b.weight)\n"
+                      "    return (q, x)\n") == "");
+  CHECK(rerolled_text("    p = torch.mul(x, 2.)\n"
+                      "    q = torch.mul(p, 3.)\n"
+                      "    r = torch.mul(q, 5.)\n"
+                      "    return (r, x)\n") == "");
+  CHECK(rerolled_text("    p = torch.select(x, 1, 0)\n"
+                      "    q = torch.select(x, 1, 1)\n"
+                      "    return (torch.sub(p, q), x)\n") == "");
 }
 
 }  // namespace lithify::merge
