@@ -142,8 +142,9 @@ class Loop {
   }
 
   /// Finds the size along which the iterations take elements or slices one after the other. False where they count
-  /// something else.
+  /// something else, and where they are two: these may be all that the model wants.
   bool find_length() {
+    if (counts_ && count_ < 3) return false;
     for (Stmt& s : inner_) for_each_expr(s, [&](Expr& e) { find_length(e); });
     if (!length_) return !counts_;
     // Positions that count down to 0 begin at the last one.
