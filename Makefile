@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 PYTEST := $(PYTHON) -m pytest -q -n $(JOBS) --dist worksteal
 SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 
-.PHONY: build demo test unit test-asan test-tsan test-all test-python test-models test-ops static package docs bench format lint clean setup debian asan
+.PHONY: build demo test unit unit-asan test-hostile test-asan test-tsan test-all test-python test-models test-ops static package docs bench format lint clean setup debian asan
 
 build: setup  ## build/lithify, build/liblithify.a and .so, and the Python package in python/
 	@grep -qs LITHIFY_TORCH:BOOL=ON build/CMakeCache.txt || \
@@ -22,9 +22,11 @@ debian:
 demo: build  ## export a few models and run them in ONNX Runtime at several sizes
 	$(PYTHON) -m examples.demo
 
-test:  ## everything; the Python packages are fetched while the sanitizers are built
+test:  ## everything; what does not need all processors runs beside something that does
 	+@$(MAKE) --no-print-directory -j 2 asan setup
-	+@$(MAKE) --no-print-directory test-asan test-python
+	+@$(MAKE) --no-print-directory test-hostile
+	+@$(MAKE) --no-print-directory -j 2 unit-asan build
+	+@$(MAKE) --no-print-directory test-python
 
 unit: build
 	cmake --build build -j $(JOBS) --target lithify_unit
@@ -37,10 +39,13 @@ asan: debian
 # These run the program on damaged and hostile files: under the sanitizers, or it would prove little.
 HOSTILE := tests/test_claims.py tests/test_cli.py tests/test_pt2.py tests/test_quantized.py
 
-test-asan: asan setup  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
-	build-asan/lithify_unit --no-version & unit=$$!; \
-	  LITHIFY=build-asan/lithify $(PYTEST) $(HOSTILE) tests/test_capi.py; \
-	  code=$$?; wait $$unit && exit $$code
+test-asan: unit-asan test-hostile  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
+
+unit-asan: asan
+	build-asan/lithify_unit --no-version
+
+test-hostile: asan setup
+	LITHIFY=build-asan/lithify $(PYTEST) $(HOSTILE) tests/test_capi.py
 
 test-tsan: setup  ## many threads under ThreadSanitizer
 	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DLITHIFY_SANITIZE=thread
