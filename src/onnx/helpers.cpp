@@ -100,6 +100,12 @@ std::vector<Value*> Builder::split(Value* x, std::span<const Dim> lengths, int64
     return out;
   }
   const size_t n = lengths.size();
+  // What was just joined so: parts of a tensor that were written to one by one.
+  if (const Node* joined = made_by(x, "Concat");
+      joined && joined->inputs.size() == n && joined->int_attribute("axis", 0) == axis &&
+      std::ranges::equal(joined->inputs, lengths, {},
+                         [&](const Value* v) { return v->shape[static_cast<size_t>(axis)]; }))
+    return joined->inputs;
   bool equal = std::all_of(lengths.begin(), lengths.end(), [&](Dim d) { return d == lengths[0]; });
   // As chunk() has it: all pieces have the same length but the last, which may be shorter.
   const Dim size = x->shape[static_cast<size_t>(axis)], count = sym.constant(static_cast<int64_t>(n));
