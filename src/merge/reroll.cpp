@@ -659,7 +659,8 @@ class Reroller {
       Expr axes;
       axes.kind = Kind::List;
       axes.items = {e.items[1]};
-      e = operation("aten::flip", {std::move(e), std::move(axes)}, e.pos);
+      const program::Pos pos = e.pos;
+      e = operation("aten::flip", {std::move(e), std::move(axes)}, pos);
     } else {
       for (Expr& item : e.items) replace(item, loop);
     }
