@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from lithify import _guards, _patched, _torch
+from lithify import _guards, _mistakes, _patched, _torch
 from lithify._errors import CannotCapture, CannotRun
 from lithify._follow import Follower
 from lithify._follow import UsedByPython as UsedByPython
@@ -313,6 +313,8 @@ def explained(error: Exception, root: nn.Module | None, arguments: Arguments) ->
         for n, t in zip(arguments.names, arguments.tensors, strict=True)
     )
     text = f"the model cannot be run on the sample ({given}): {first_line(error)}"
+    devices = _mistakes.other_device(root, arguments.tensors)
+    text += f"\n  {devices}" if devices else ""
     names = {id(m): n or type(m).__name__ for n, m in root.named_modules()} if root is not None else {}
     layer, line = None, ""
     for frame, number in traceback.walk_tb(error.__traceback__):

@@ -70,7 +70,7 @@ def export(
     artifacts_dir: str | os.PathLike[str] = ".",
     export_params: bool = True,
     keep_initializers_as_inputs: bool | None = False,
-    dynamic_axes: Mapping[str, Any] | None = None,
+    dynamic_axes: Mapping[str, Any] | Literal["auto"] | None = None,
     training: Any = None,
     operator_export_type: Any = None,
     do_constant_folding: bool = True,
@@ -109,6 +109,7 @@ def export(
     capture_seconds: start no further run of the model after this many seconds in runs at other sizes.
     self_check: compare every value with the type and sizes that torch.export recorded of it.
 
+    `dynamic_axes` may be "auto": every axis is dynamic that can be, as far as the sample shows.
     `opset_version` is a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17".
 
     `f` is a path, a file open for writing bytes, or None: then the result has the bytes.
@@ -131,14 +132,18 @@ def export(
         raise ExportError("dynamic_axes and dynamic_shapes are both given: pass one of them")
 
     path = os.fspath(f) if isinstance(f, str | os.PathLike) else None
-    if path is None and f is not None and not hasattr(f, "write"):
-        raise TypeError(f"f is a path, a file that is open for writing bytes, or None, not {f!r}")
 
     from lithify._call import Call
     from lithify._custom import Translations
+    from lithify._functions import Functions
+    from lithify._mistakes import check_file
+
+    check_file(f)
 
     translations = Translations(custom_translation_table or {})
-    call = Call(model, args, kwargs, _enum(training), input_names, output_names, dynamic_axes, dynamic_shapes, translations)
+    functions = Functions(translations.functions, translations.add, symbolic=not dynamo, versions=custom_opsets)
+    mode = _enum(training)
+    call = Call(model, args, kwargs, mode, input_names, output_names, dynamic_axes, dynamic_shapes, translations, functions)
     call.checks = verify is not False
     chosen = options(
         opset=opset_of(opset_version),
@@ -158,6 +163,7 @@ def export(
     with _written(path if verify is True else None) as folder:
         target = str(folder / Path(path).name) if folder is not None and path is not None else path
         try:
+            call.discover(chosen)
             done, contents = _core.export_live(call, call.strategy or capture, target, chosen)
         except ExportError:
             if translations.error is not None:
