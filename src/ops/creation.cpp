@@ -144,11 +144,27 @@ constexpr CosineWindow cosine_windows[] = {
     {"bartlett_window", 0, 0, 0},
 };
 
+// A window of a length that is known only at run time. One element alone is 1.
+Ref window_of_size(Builder& b, const CosineWindow& w, Dim n, bool periodic) {
+  auto number = [&](double v) { return b.scalar(DType::Double, v); };
+  const Dim length = periodic ? n : b.sym.max(b.sym.sub(n, b.dim(1)), b.dim(1));
+  Ref t = b.div(b.cast(arange(b, n), DType::Double), b.cast(b.symbolic(length), DType::Double));
+  auto cosine = [&](double times) { return b.op("Cos", {b.mul(t, number(times * 2 * std::numbers::pi))}); };
+  Ref out = w.name == "bartlett_window" ? b.sub(number(1), b.op("Abs", {b.sub(b.mul(t, number(2)), number(1))}))
+                                        : b.sub(number(w.first), b.mul(cosine(1), number(w.second)));
+  if (w.third != 0) out = b.add(out, b.mul(cosine(2), number(w.third)));
+  if (n.lower().value_or(0) > 1) return out;
+  return b.where(b.op("Equal", {b.symbolic(n), b.scalar_int(DType::Int64, 1)}), number(1), out);
+}
+
 Value window(Call& c, CosineWindow w) {
-  int64_t n = c.integer("window_length");
+  const Dim size = c.size("window_length");
   bool periodic = !c.schema.argument("periodic") || c.flag("periodic");
   if (c.schema.argument("alpha")) w.first = c.real("alpha");
   if (c.schema.argument("beta")) w.second = c.real("beta");
+  if (!size.is_constant())
+    return c.onnx.cast(window_of_size(c.onnx, w, size, periodic), c.maybe_dtype("dtype").value_or(DType::Float));
+  const int64_t n = *size.constant();
   std::vector<double> out(static_cast<size_t>(n), 1);
   double length = static_cast<double>(periodic ? n : n - 1);
   for (size_t i = 0; i < out.size() && n > 1; ++i) {

@@ -84,6 +84,18 @@ case(lambda a: torch.eye(a.size(1)) + a, x[B, N, N])
 case(lambda a: torch.eye(a.size(1), 4, dtype=torch.bool) & a, boolean[B, N, 4])
 case(lambda a: torch.hann_window(9) + a, x[B, 9])
 case(lambda a: torch.hann_window(1) + a, x[B, 1])
+for window in ("hann", "hamming", "blackman", "bartlett"):
+    case(lambda a: getattr(torch, f"{window}_window")(a.size(1)) + a, x[B, S], script=False)
+    case(lambda a: getattr(torch, f"{window}_window")(a.size(1), periodic=False) + a, x[B, S], script=False)
+
+
+def counted_into(a: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(0, dtype=torch.int64)
+    torch.arange(a.size(0), out=out)
+    return a + out
+
+
+case(counted_into, x[S], export=False)
 case(lambda a: torch.hamming_window(8, False, dtype=torch.float64) + a, f64[B, 8])
 case(lambda a: torch.hamming_window(8, True, 0.5, 0.4) + a, x[B, 8])
 case(lambda a: torch.blackman_window(7, periodic=False) + a, x[B, 7])

@@ -699,3 +699,37 @@ def test_the_symbolic_method_of_a_function_makes_its_nodes() -> None:
     assert both.nodes == {"Both": 1}
     assert both.outputs[0].shape == ["n", "4"]
     assert lithify.export(ByFunction(Scaled, 0.5), X, dynamic_axes=axes, dynamo=True).nodes == {"Mul": 1}
+
+
+class Mixed(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return x + 1, None, "text", {"a": x * 2, "b": None}, 3
+
+
+def test_results_that_are_no_tensors_keep_their_place_and_are_named() -> None:
+    result = lithify.export(Mixed(), X, dynamic_axes={"x": {0: "n"}})
+    assert [v.name for v in result.outputs] == ["output_0", "output_3_a", "output_4"]
+    left_out = [n for n in result.notes if "not in the file" in n]
+    assert [n.split("'")[1] for n in left_out] == ["output_1", "output_2", "output_3_b"]
+
+
+class Continued(nn.Module):
+    """A state of no rows is built on the first call."""
+
+    def forward(self, x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        if state.size(0) == 0:
+            state = torch.zeros(1, x.size(1))
+        return x + state.sum(0), torch.cat([state, x])
+
+
+def test_a_size_of_0_in_the_sample_is_one_that_the_file_takes() -> None:
+    axes = {"x": {0: "n"}, "state": {0: "rows"}}
+    model = torch.jit.script(Continued())
+    result = lithify.export(model, (X, torch.zeros(0, 4)), dynamic_axes=axes)
+    assert result.claims.holds(n=3, rows=0)
+    for rows in (0, 1, 5):
+        state = torch.randn(rows, 4)
+        session = onnxruntime.InferenceSession(result.bytes)
+        got = session.run(None, {"x": X.numpy(), "state": state.numpy()})
+        for g, e in zip(got, model(X, state), strict=True):
+            np.testing.assert_allclose(g, e, rtol=1e-5)
