@@ -14,6 +14,8 @@ from lithify import _core
 from lithify._errors import ExportError
 from lithify._files import Recover, State, declarations, opset_of, options
 
+Exported = tuple[_core.ExportResult, bytes | None]
+
 
 @dataclass
 class Result:
@@ -110,7 +112,8 @@ def export(
     self_check: compare every value with the type and sizes that torch.export recorded of it.
 
     `dynamic_axes` may be "auto": every axis is dynamic that can be, as far as the sample shows.
-    `opset_version` is a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17".
+    `opset_version` is a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17". Without it, the file has
+        the lowest opset from 18 on that can express the model.
 
     `f` is a path, a file open for writing bytes, or None: then the result has the bytes.
     dynamo, optimize, do_constant_folding, autograd_inlining and fallback choose how torch works, and change nothing here.
@@ -164,7 +167,9 @@ def export(
         target = str(folder / Path(path).name) if folder is not None and path is not None else path
         try:
             call.discover(chosen)
-            done, contents = _core.export_live(call, call.strategy or capture, target, chosen)
+            done, contents = _at_lowest_opset(
+                lambda: _core.export_live(call, call.strategy or capture, target, chosen), chosen, opset_version is not None
+            )
         except ExportError:
             if translations.error is not None:
                 raise translations.error from None
@@ -177,6 +182,8 @@ def export(
         f.write(contents)  # type: ignore[union-attr]
         contents = None
     external = Path(done.external_file) if done.external_file else None
+    if opset_version is None and done.opset > _core.default_opset:
+        call.notes.append(f"opset {done.opset} is the lowest from {_core.default_opset} on that can express the model")
     result = Result(
         path=Path(path) if path is not None else None,
         bytes=contents,
@@ -204,6 +211,21 @@ def export(
     if report:
         (Path(artifacts_dir) / "lithify_export_report.txt").write_text(f"{result}\n\n{result.graph}")
     return result
+
+
+NEEDS_OPSET = "LTH043"
+
+
+def _at_lowest_opset(run: Callable[[], Exported], options: _core.Options, given: bool) -> Exported:
+    """Exports in the opset of the options; where it was not given, in the lowest from there on that can express the model."""
+    while True:
+        try:
+            return run()
+        except ExportError as error:
+            codes = {m.code for m in error.messages if m.severity == "error"}
+            if given or codes != {NEEDS_OPSET} or options.opset >= _core.highest_opset:
+                raise
+        options.opset += 1
 
 
 @contextlib.contextmanager

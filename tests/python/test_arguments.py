@@ -733,3 +733,17 @@ def test_a_size_of_0_in_the_sample_is_one_that_the_file_takes() -> None:
         got = session.run(None, {"x": X.numpy(), "state": state.numpy()})
         for g, e in zip(got, model(X, state), strict=True):
             np.testing.assert_allclose(g, e, rtol=1e-5)
+
+
+class Small(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to(torch.float8_e4m3fn).to(torch.float32)
+
+
+def test_without_an_opset_the_lowest_is_taken_that_can_express_the_model() -> None:
+    result = lithify.export(Small(), X, dynamic_axes={"x": {0: "n"}})
+    assert result.opset == 19
+    assert any("opset 19 is the lowest" in note for note in result.notes)
+    close(result, Small(), torch.randn(7, 4))
+    with pytest.raises(lithify.ExportError, match="opset_version=19"):
+        lithify.export(Small(), X, opset_version=18)
