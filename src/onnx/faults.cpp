@@ -24,8 +24,9 @@ Value* gather(Builder& b, Operands inputs, const Attributes& attributes) {
 
 Value* clip(Builder& b, Operands inputs, const Attributes&) {
   Value *x = inputs[0], *low = input(inputs, 1), *high = input(inputs, 2);
-  if (!is_float(x->dtype) || (low && high)) return nullptr;
-  return low ? b.op("Max", {x, low}) : high ? b.op("Min", {x, high}) : x;
+  // With both, or with attributes instead.
+  if (!is_float(x->dtype) || !low == !high) return nullptr;
+  return low ? b.op("Max", {x, low}) : b.op("Min", {x, high});
 }
 
 struct Fault {
