@@ -142,4 +142,7 @@ def _dim_name(dim: Any, name: str, axis: int, tensor: torch.Tensor) -> str | Non
     label = getattr(dim, "__name__", None)
     if label is None:
         raise ExportError(f"axis {axis} of '{name}' is {dim!r}, which is not a dimension of torch.export")
+    least, most = getattr(dim, "min", 0), getattr(dim, "max", None)
+    if tensor.shape[axis] < least or (most is not None and tensor.shape[axis] > most):
+        raise ExportError(f"axis {axis} of '{name}' is {tensor.shape[axis]} in the sample; {label} is from {least} to {most}")
     return str(label)

@@ -747,3 +747,9 @@ def test_without_an_opset_the_lowest_is_taken_that_can_express_the_model() -> No
     close(result, Small(), torch.randn(7, 4))
     with pytest.raises(lithify.ExportError, match="opset_version=19"):
         lithify.export(Small(), X, opset_version=18)
+
+
+def test_a_sample_outside_of_the_bounds_of_its_dimension_is_refused() -> None:
+    bounded = torch.export.Dim("s", min=4, max=16)
+    with pytest.raises(lithify.ExportError, match="3 in the sample; s is from 4 to 16"):
+        lithify.export(Net().eval(), X, dynamic_shapes={"x": {0: bounded}})
