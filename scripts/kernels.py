@@ -16,6 +16,8 @@ UNBOUNDED = 2**31 - 1
 NUMBERS = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10}
 NUMBERS |= {"double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}
 REAL = {NUMBERS[name] for name in ("float", "float16", "double", "bfloat16")}
+# Kernels that are registered for a type and refuse it when they run.
+REFUSED = {"LSTM": {NUMBERS["double"]}, "GRU": {NUMBERS["double"]}}
 
 
 def numbers(types: list[str]) -> set[int]:
@@ -56,6 +58,7 @@ def row(name: str, opset: int, kernels: list) -> tuple[int, int, int] | None:
         taken |= allowed & numbers(types) if types else allowed
     # The runtime itself computes half precision in float32 where it has no kernel.
     taken |= allowed & {NUMBERS["float16"]}
+    taken -= REFUSED.get(name, set())
     if not matching or len(allowed) < 2:
         return None
     bits = sum(1 << n for n in taken)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from lithify import _capture, _core, _dims, _samples
+from lithify import _capture, _core, _dims, _mistakes, _samples
 from lithify._capture import Capture
 from lithify._check import Checker
 from lithify._custom import Translations
@@ -39,19 +39,23 @@ class Call:
         dynamic_axes: Any,
         dynamic_shapes: Any,
         translations: Translations,
+        functions: Functions,
     ) -> None:
         self.translations = translations
-        self.functions = Functions(translations.functions, translations.add)
+        self.functions = functions
         self.notes: list[str] = []
+        self._discovers = False  # whether the dynamic axes are detected
         self.checks = True  # whether exported files may be compared with the model
         self.constants: dict[str, tuple[Any, str]] = {}  # arguments that are no inputs, and why
-        self.model = model = getattr(model, "_orig_mod", model)  # of torch.compile
+        _mistakes.check_model(model)
+        _mistakes.check_arguments(args)
+        _mistakes.check_names("input_names", input_names)
+        _mistakes.check_names("output_names", output_names)
+        self.model = model = self._unwrapped(getattr(model, "_orig_mod", model))  # of torch.compile
         owner = model if isinstance(model, torch.nn.Module) else getattr(model, "__self__", None)
         self.root: torch.nn.Module | None = owner if isinstance(owner, torch.nn.Module) else None
         self.scripted = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
         self.exported = isinstance(model, torch.export.ExportedProgram)
-        if not callable(model):
-            raise ExportError(f"a {type(model).__name__} is not a model: pass an nn.Module, a ScriptModule or a function")
         self.training = self._mode(training)
         self._output_names = list(output_names or [])
         self._given = split_kwargs(args, kwargs)
@@ -66,10 +70,31 @@ class Call:
         self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
         self._whole = self.arguments, list(self.input_names)
 
+    def _unwrapped(self, model: Any) -> Any:
+        """What spreads a model over devices has no place in a file."""
+        if not isinstance(model, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
+            return model
+        self.notes.append(f"the model is wrapped in {type(model).__name__}, and what it wraps was exported")
+        return model.module
+
     def _dynamic(self, dynamic_axes: Any, dynamic_shapes: Any) -> Axes:
         if dynamic_shapes:
             return _dims.from_shapes(dynamic_shapes, self.arguments, self.input_names)
-        return _dims.from_axes(dynamic_axes or {})
+        self._discovers = dynamic_axes == "auto"
+        return {} if self._discovers else _dims.from_axes(dynamic_axes or {})
+
+    def discover(self, options: _core.Options) -> None:
+        """With dynamic_axes="auto", makes every axis dynamic that can be, as the program of the sample has it."""
+        if not self._discovers:
+            return
+        kind = self.strategy or "trace"
+        captured = self._capture(kind, {})
+        options.discover = True
+        options.inputs, options.input_names = self._specifications(captured), self.input_names
+        result, _ = _core.export_model(captured.file, captured.weights, None, options)
+        options.discover, options.inputs, options.input_names = False, [], []
+        for value in result.inputs:
+            self.axes[value.name] = {axis: size for axis, size in enumerate(value.shape) if not size.isdecimal()}
 
     @property
     def strategy(self) -> How | None:
@@ -224,12 +249,14 @@ class Call:
         return [self.axes.get(n) or self.axes.get(a) or {} for n, a in names]
 
     def _known_axes(self, captured: Capture) -> Axes:
-        """Names that are neither an input nor an output are ignored, as in torch.onnx.export."""
-        known = {*self.input_names, *self.arguments.names, *self._names_of_outputs(captured)}
-        for name in [n for n in self.axes if n not in known] if captured.outputs is not None else []:
-            warnings.warn(f"dynamic_axes names '{name}', which is neither an input nor an output", stacklevel=4)
-            del self.axes[name]
-        return self.axes
+        """Raises ExportError for a name that is neither an input nor an output."""
+        names = [*self.input_names, *self._names_of_outputs(captured)]
+        known = {*names, *self.arguments.names, *self.constants}
+        for name in self.axes if captured.outputs is not None else []:
+            if name not in known:
+                meant = _mistakes.did_you_mean(name, names)
+                raise ExportError(f"dynamic_axes names {name!r}, which is neither an input nor an output: {meant}")
+        return {name: axes for name, axes in self.axes.items() if name not in self.constants}
 
     def _specifications(self, captured: Capture) -> list[str]:
         """Types and sizes of the inputs, for a program without a sample."""

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from lithify import _guards, _patched, _torch
+from lithify import _guards, _mistakes, _patched, _torch
 from lithify._errors import CannotCapture, CannotRun
 from lithify._follow import Follower
 from lithify._follow import UsedByPython as UsedByPython
@@ -104,7 +104,7 @@ def _notes(level: Level, failed: str) -> list[str]:
 def _recorded(
     root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions, follower: Follower
 ) -> Capture:
-    adapter, outputs = _adapter(root, call, arguments, follower.results)
+    adapter, outputs, left_out = _adapter(root, call, arguments, follower.results)
     with warnings.catch_warnings(), torch.no_grad(), functions.recorded(), _patched.replaced(follower, _modules(root, call)):
         warnings.simplefilter("ignore")
         sample = [t.clone() for t in arguments.tensors]  # the model may change them
@@ -117,7 +117,7 @@ def _recorded(
         raise CannotCapture("the model returns no tensor")
     weights, keep = live_weights(root) if root is not None else ({}, [])
     file = _torch.saved(recorded, weights)
-    return Capture("trace", file, weights, outputs, follower.data, follower.followed(), keep=keep)
+    return Capture("trace", file, weights, outputs, follower.data, follower.followed(), notes=left_out, keep=keep)
 
 
 def _modules(root: nn.Module | None, call: Callable[..., Any]) -> list[ModuleType]:
@@ -129,7 +129,7 @@ def _modules(root: nn.Module | None, call: Callable[..., Any]) -> list[ModuleTyp
 
 def export(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, axes: Sequence[dict[int, str]]) -> Capture:
     """torch.export of `call`, with the axes of each tensor open that are named. It never leaves out a branch silently."""
-    adapter, outputs = _adapter(root, call, arguments)
+    adapter, outputs, left_out = _adapter(root, call, arguments)
     # Sizes 0 and 1 are special to torch.export, and would be fixed.
     sample = [_at_least_two(t, named) for t, named in zip(arguments.tensors, axes, strict=True)]
     shapes = tuple({axis % max(t.dim(), 1): torch.export.Dim.AUTO for axis in a} for t, a in zip(sample, axes, strict=True))
@@ -143,6 +143,7 @@ def export(root: nn.Module | None, call: Callable[..., Any], arguments: Argument
         raise CannotCapture("the program that torch.export captured gives other results on the sample than the model")
     captured = exported(program)
     captured.outputs = list(outputs)
+    captured.notes += left_out
     return captured
 
 
@@ -265,16 +266,21 @@ def _adapter(
     call: Callable[..., Any],
     arguments: Arguments,
     more: Callable[[], Sequence[torch.Tensor]] = tuple,
-) -> tuple[nn.Module, list[str]]:
+) -> tuple[nn.Module, list[str], list[str]]:
     """A module that takes and returns tensors only, with the parameters, buffers and children of `root`, so that their names
-    stay. The names of its outputs are known once it has run; `more` is what it returns after them."""
+    stay. The names of its outputs, and notes on results that are left out, are known once it has run; `more` is what it returns
+    after them."""
     outputs: list[str] = []
+    left_out: list[str] = []
 
     def forward(_: nn.Module, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         args, kwargs = arguments.rebuild(tensors)
         leaves: Leaves = []
-        flatten(call(*args, **kwargs), "", leaves)
+        others: Leaves = []
+        flatten(call(*args, **kwargs), "", leaves, others)
         outputs[:] = _output_names([name for name, _ in leaves])
+        names = _output_names([name for name, _ in others])
+        left_out[:] = [f"'{n}' is not in the file: it is {_shown(v)}" for n, (_, v) in zip(names, others, strict=True)]
         return (*(tensor_of(leaf) for _, leaf in leaves), *more())
 
     names = ("self", *_identifiers(arguments.names))
@@ -287,7 +293,11 @@ def _adapter(
         adapter._parameters = root._parameters
         adapter._buffers = root._buffers
         adapter._modules = root._modules
-    return adapter, outputs
+    return adapter, outputs, left_out
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if value is None or isinstance(value, str) else f"an object of type {type(value).__name__}"
 
 
 def _identifiers(names: Sequence[str]) -> list[str]:
@@ -313,6 +323,8 @@ def explained(error: Exception, root: nn.Module | None, arguments: Arguments) ->
         for n, t in zip(arguments.names, arguments.tensors, strict=True)
     )
     text = f"the model cannot be run on the sample ({given}): {first_line(error)}"
+    devices = _mistakes.other_device(root, arguments.tensors)
+    text += f"\n  {devices}" if devices else ""
     names = {id(m): n or type(m).__name__ for n, m in root.named_modules()} if root is not None else {}
     layer, line = None, ""
     for frame, number in traceback.walk_tb(error.__traceback__):

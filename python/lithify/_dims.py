@@ -9,6 +9,7 @@ import torch
 
 from lithify import _core
 from lithify._errors import ExportError
+from lithify._mistakes import did_you_mean
 from lithify._signature import Arguments
 from lithify._structure import NUMBERS, _children
 
@@ -18,6 +19,8 @@ Axes = dict[str, dict[int, str]]
 def from_axes(dynamic_axes: Mapping[str, Any]) -> Axes:
     """`{"x": {0: "batch"}}`, or `{"x": [0]}`, whose names are those that torch.onnx.export gives."""
     out: Axes = {}
+    if not isinstance(dynamic_axes, Mapping):
+        raise ExportError(f"dynamic_axes is {dynamic_axes!r}: pass a dict such as {{'x': {{0: 'batch'}}}}, or 'auto'")
     for name, axes in dynamic_axes.items():
         if isinstance(axes, Mapping):
             out[name] = {_axis(name, a): str(d) for a, d in axes.items()}
@@ -40,9 +43,9 @@ def from_shapes(dynamic_shapes: Any, arguments: Arguments, names: Sequence[str])
     counter = iter(range(len(arguments.tensors)))
     given = arguments.structure
     if isinstance(dynamic_shapes, Mapping):
-        unknown = [k for k in dynamic_shapes if k not in given]
-        if unknown:
-            raise ExportError(f"dynamic_shapes names {unknown[0]!r}, and the arguments are {', '.join(given)}")
+        for name in dynamic_shapes:
+            if name not in given:
+                raise ExportError(f"dynamic_shapes names {name!r}, which is not an argument: {did_you_mean(name, given)}")
         pairs = [(value, dynamic_shapes.get(name)) for name, value in given.items()]
     else:
         shapes = list(dynamic_shapes)
@@ -139,4 +142,7 @@ def _dim_name(dim: Any, name: str, axis: int, tensor: torch.Tensor) -> str | Non
     label = getattr(dim, "__name__", None)
     if label is None:
         raise ExportError(f"axis {axis} of '{name}' is {dim!r}, which is not a dimension of torch.export")
+    least, most = getattr(dim, "min", 0), getattr(dim, "max", None)
+    if tensor.shape[axis] < least or (most is not None and tensor.shape[axis] > most):
+        raise ExportError(f"axis {axis} of '{name}' is {tensor.shape[axis]} in the sample; {label} is from {least} to {most}")
     return str(label)

@@ -14,6 +14,8 @@ from lithify import _core
 from lithify._errors import ExportError
 from lithify._files import Recover, State, declarations, opset_of, options
 
+Exported = tuple[_core.ExportResult, bytes | None]
+
 
 @dataclass
 class Result:
@@ -70,7 +72,7 @@ def export(
     artifacts_dir: str | os.PathLike[str] = ".",
     export_params: bool = True,
     keep_initializers_as_inputs: bool | None = False,
-    dynamic_axes: Mapping[str, Any] | None = None,
+    dynamic_axes: Mapping[str, Any] | Literal["auto"] | None = None,
     training: Any = None,
     operator_export_type: Any = None,
     do_constant_folding: bool = True,
@@ -109,7 +111,9 @@ def export(
     capture_seconds: start no further run of the model after this many seconds in runs at other sizes.
     self_check: compare every value with the type and sizes that torch.export recorded of it.
 
-    `opset_version` is a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17".
+    `dynamic_axes` may be "auto": every axis is dynamic that can be, as far as the sample shows.
+    `opset_version` is a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17". Without it, the file has
+        the lowest opset from 18 on that can express the model.
 
     `f` is a path, a file open for writing bytes, or None: then the result has the bytes.
     dynamo, optimize, do_constant_folding, autograd_inlining and fallback choose how torch works, and change nothing here.
@@ -131,14 +135,18 @@ def export(
         raise ExportError("dynamic_axes and dynamic_shapes are both given: pass one of them")
 
     path = os.fspath(f) if isinstance(f, str | os.PathLike) else None
-    if path is None and f is not None and not hasattr(f, "write"):
-        raise TypeError(f"f is a path, a file that is open for writing bytes, or None, not {f!r}")
 
     from lithify._call import Call
     from lithify._custom import Translations
+    from lithify._functions import Functions
+    from lithify._mistakes import check_file
+
+    check_file(f)
 
     translations = Translations(custom_translation_table or {})
-    call = Call(model, args, kwargs, _enum(training), input_names, output_names, dynamic_axes, dynamic_shapes, translations)
+    functions = Functions(translations.functions, translations.add, symbolic=not dynamo, versions=custom_opsets)
+    mode = _enum(training)
+    call = Call(model, args, kwargs, mode, input_names, output_names, dynamic_axes, dynamic_shapes, translations, functions)
     call.checks = verify is not False
     chosen = options(
         opset=opset_of(opset_version),
@@ -158,7 +166,10 @@ def export(
     with _written(path if verify is True else None) as folder:
         target = str(folder / Path(path).name) if folder is not None and path is not None else path
         try:
-            done, contents = _core.export_live(call, call.strategy or capture, target, chosen)
+            call.discover(chosen)
+            done, contents = _at_lowest_opset(
+                lambda: _core.export_live(call, call.strategy or capture, target, chosen), chosen, opset_version is not None
+            )
         except ExportError:
             if translations.error is not None:
                 raise translations.error from None
@@ -171,6 +182,8 @@ def export(
         f.write(contents)  # type: ignore[union-attr]
         contents = None
     external = Path(done.external_file) if done.external_file else None
+    if opset_version is None and done.opset > _core.default_opset:
+        call.notes.append(f"opset {done.opset} is the lowest from {_core.default_opset} on that can express the model")
     result = Result(
         path=Path(path) if path is not None else None,
         bytes=contents,
@@ -198,6 +211,21 @@ def export(
     if report:
         (Path(artifacts_dir) / "lithify_export_report.txt").write_text(f"{result}\n\n{result.graph}")
     return result
+
+
+NEEDS_OPSET = "LTH043"
+
+
+def _at_lowest_opset(run: Callable[[], Exported], options: _core.Options, given: bool) -> Exported:
+    """Exports in the opset of the options; where it was not given, in the lowest from there on that can express the model."""
+    while True:
+        try:
+            return run()
+        except ExportError as error:
+            codes = {m.code for m in error.messages if m.severity == "error"}
+            if given or codes != {NEEDS_OPSET} or options.opset >= _core.highest_opset:
+                raise
+        options.opset += 1
 
 
 @contextlib.contextmanager

@@ -82,7 +82,10 @@ def options(**values: Any) -> _core.Options:
     """Options of the core, by their names there."""
     out = _core.Options()
     for name, value in values.items():
-        setattr(out, name, value)
+        try:
+            setattr(out, name, value)
+        except TypeError:
+            raise TypeError(f"{name} cannot be {value!r}") from None
     return out
 
 
@@ -100,8 +103,12 @@ def claims(file: PathLike | bytes) -> _core.Claims:
 def opset_of(asked: Opset | None) -> int:
     if asked is None:
         return _core.default_opset
-    if isinstance(asked, str):
-        return _core.highest_opset if asked == "latest" else _core.opset_for(asked)
+    if asked == "latest":
+        return _core.highest_opset
+    if isinstance(asked, str) and asked.startswith("ort-"):
+        return _core.opset_for(asked)
+    if isinstance(asked, bool) or not isinstance(asked, int):
+        raise ValueError(f"opset_version is an integer such as 18, 'latest', or a runtime such as 'ort-1.17', not {asked!r}")
     return asked
 
 

@@ -1,5 +1,5 @@
 """autograd.Functions in a trace: what their forward does is recorded, and not the call of Python, which no file can have.
-One that custom_translation_table has is recorded as an operator, for the core to translate."""
+One that custom_translation_table has, or that has a `symbolic` method, is recorded as an operator, for the core to translate."""
 
 from __future__ import annotations
 
@@ -11,19 +11,26 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from lithify import _torch
+from lithify import _symbolic, _torch
 from lithify._errors import ExportError
 
 KINDS: list[tuple[type, str]] = [(torch.Tensor, "Tensor"), (bool, "bool"), (int, "int"), (float, "float"), (str, "str")]
 
 
 class Functions:
-    """`table` has the Functions that become operators; `met` is called with each such operator and its translation."""
+    """`table` has Functions that become operators, beside those with a `symbolic` method if these count; `met` is called with
+    each such operator and its translation. `versions` are those of the domains that `symbolic` makes nodes of."""
 
-    def __init__(self, table: Mapping[Any, Callable[..., Any]], met: Callable[[Any, Callable[..., Any]], None]) -> None:
-        self._table, self._met = table, met
+    def __init__(
+        self,
+        table: Mapping[Any, Callable[..., Any]],
+        met: Callable[[Any, Callable[..., Any]], None],
+        symbolic: bool = False,
+        versions: Mapping[str, int] | None = None,
+    ) -> None:
+        self._table, self._met, self._symbolic, self._versions = table, met, symbolic, dict(versions or {})
         self._operators: dict[tuple[Any, str], Any] = {}
-        self._library = torch.library.Library("lithify", "FRAGMENT") if table else None  # it is there as long as this object
+        self._library: torch.library.Library | None = None  # it is there as long as this object
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
@@ -33,7 +40,7 @@ class Functions:
         def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
             if not _torch.is_tracing():
                 return before.__get__(None, cls)(*args, **kwargs)
-            return self._operator(cls, args)(*args) if cls in self._table else _forward(cls, *args, **kwargs)
+            return self._operator(cls, args)(*args) if self._has(cls) else _forward(cls, *args, **kwargs)
 
         Function.apply = classmethod(apply)  # type: ignore[assignment, method-assign]
         try:
@@ -41,16 +48,27 @@ class Functions:
         finally:
             Function.apply = before  # type: ignore[method-assign]
 
+    def _has(self, cls: Any) -> bool:
+        return cls in self._table or (self._symbolic and hasattr(cls, "symbolic"))
+
     def _operator(self, cls: Any, args: Sequence[Any]) -> Any:
         parameters = ", ".join(f"{_kind(cls, a)} a{i}" for i, a in enumerate(args))
-        known = self._operators.get((cls, parameters))
+        # What symbolic is given of an argument depends on its rank.
+        key = parameters + str([a.dim() for a in args if isinstance(a, torch.Tensor)])
+        known = self._operators.get((cls, key))
         if known is None:
-            assert self._library is not None
+            if self._library is None:
+                self._library = torch.library.Library("lithify", "FRAGMENT")
+            with _torch.paused():
+                made = _forward(cls, *args)
+            several = isinstance(made, tuple)
+            returned = f"({', '.join('Tensor' for _ in made)})" if several else "Tensor"
             name = f"{cls.__name__}_{len(self._operators)}"
-            self._library.define(f"{name}({parameters}) -> {_results(cls, args)}")
+            self._library.define(f"{name}({parameters}) -> {returned}")
             self._library.impl(name, lambda *a: _forward(cls, *a), "CompositeExplicitAutograd")
-            known = self._operators[cls, parameters] = getattr(torch.ops.lithify, name).default
-            self._met(known, self._table[cls])
+            known = self._operators[cls, key] = getattr(torch.ops.lithify, name).default
+            given = self._table.get(cls)
+            self._met(known, given or _symbolic.translation(cls, args, made if several else (made,), self._versions))
         return known
 
 
@@ -71,10 +89,4 @@ def _kind(cls: Any, value: Any) -> str:
     for kind, name in KINDS:
         if isinstance(value, kind):
             return name
-    raise ExportError(f"{cls.__name__} in custom_translation_table takes {value!r}, which no operator can")
-
-
-def _results(cls: Any, args: Sequence[Any]) -> str:
-    with _torch.paused():
-        made = _forward(cls, *args)
-    return f"({', '.join('Tensor' for _ in made)})" if isinstance(made, tuple) else "Tensor"
+    raise ExportError(f"{cls.__name__} takes {value!r}, which no operator can")

@@ -21,16 +21,18 @@ NUMBERS = bool | int | float | torch.SymInt | torch.SymFloat  # the last two in 
 Rebuild = Callable[[Iterator[Any]], Any]  # takes its leaves from the iterator, in the order in which they were found
 
 
-def flatten(value: Any, name: str, leaves: Leaves) -> Rebuild:
-    """Appends the tensors and numbers in `value`."""
+def flatten(value: Any, name: str, leaves: Leaves, others: Leaves | None = None) -> Rebuild:
+    """Appends the tensors and numbers in `value`, and what is neither to `others`."""
     if isinstance(value, torch.Tensor | NUMBERS):
         leaves.append((name, value))
         return next
     found = _children(value, name)
     if found is None:
+        if others is not None:
+            others.append((name, value))
         return lambda _: value
     children, make = found
-    parts = [flatten(child, child_name, leaves) for child_name, child in children]
+    parts = [flatten(child, child_name, leaves, others) for child_name, child in children]
     return lambda tensors: make([part(tensors) for part in parts])
 
 

@@ -183,6 +183,7 @@ onnx::Dim InputSizes::named(const TensorInput& in, const InputSpec::Size& size, 
   if (!known.symbol) {
     info.name = size.name;
     info.sample = size.value;
+    if (size.value == 0) info.lower = 0;
     known = {builder_.sym.symbol(info), size.value, in.name};
   } else if (known.sample && size.value && *known.sample != *size.value) {
     throw Error(Code::BadOption,

@@ -42,11 +42,17 @@ bool takes_self(const Schema& s) {
          !s.arguments[0].list && s.returns.size() == 1 && s.returns[0].starts_with("Tensor");
 }
 
+bool mutates(const Schema& s) {
+  return s.name.ends_with("_") || std::ranges::any_of(s.arguments, [](const SchemaArgument& a) { return a.mutated; });
+}
+
 bool is_view(const Schema& s) { return takes_self(s) && s.returns[0].starts_with("Tensor(a)"); }
 bool gives_tensor(const Schema& s) { return takes_self(s) && !s.returns[0].ends_with("[]"); }
 
-// Whether other forms follow from the rule of this schema.
-bool is_plain(const Schema& s) { return takes_self(s) && !s.name.ends_with("_") && !s.arguments[0].mutated; }
+// Whether there is a form that puts the result into a tensor that is given.
+bool can_be_stored(const Schema& s) {
+  return s.returns.size() == 1 && s.returns[0].starts_with("Tensor") && !s.returns[0].ends_with("[]");
+}
 
 // Explicit rules come before derived ones; of one schema, the rule for the newer opset comes first.
 void insert(std::vector<Rule>& named, Rule rule) {
@@ -78,7 +84,7 @@ std::vector<Rule> Registry::parse(const std::string& name) const {
   auto derive = [&](const std::string& from, bool (*applies)(const Schema&), auto&& change) {
     for (const Declared& d : declared(from)) {
       Rule rule = rule_of(d);
-      if (!is_plain(rule.schema) || !applies(rule.schema)) continue;
+      if (mutates(rule.schema) || !applies(rule.schema)) continue;
       rule.schema.name = name;
       rule.run = change(rule.schema, d.run);
       rule.derived = true;
@@ -91,7 +97,7 @@ std::vector<Rule> Registry::parse(const std::string& name) const {
   derive(without(name, "_"), gives_tensor, [](Schema&, const RuleFunction& plain) -> RuleFunction {
     return [plain](Call& c) { return store(c, c.tensor_ref("self"), plain(c)); };
   });
-  derive(name, gives_tensor, [](Schema& schema, const RuleFunction& plain) -> RuleFunction {
+  derive(name, can_be_stored, [](Schema& schema, const RuleFunction& plain) -> RuleFunction {
     schema.overload += schema.overload.empty() ? "out" : "_out";
     SchemaArgument& target = schema.arguments.emplace_back();
     target.name = "out";

@@ -8,6 +8,8 @@
 #include "base/options.hpp"
 #include "onnx/building.hpp"
 #include "onnx/complex.hpp"
+#include "onnx/faults.hpp"
+#include "onnx/float64.hpp"
 #include "onnx/fold.hpp"
 #include "onnx/kernels.hpp"
 #include "onnx/older.hpp"
@@ -91,6 +93,8 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
   if (!def) throw Error(Code::Internal, fmt::format("ONNX has no operator {}", type));
   while (!inputs.empty() && !inputs.back()) inputs.pop_back();
 
+  if (Value* exact = in_float64(*this, type, inputs, attributes)) return {exact};
+  if (Value* other = around_fault(*this, type, inputs, attributes)) return {other};
   if (std::optional<Widening> wide = widening(type, opset_, inputs)) {
     for (size_t i = 0; i < inputs.size(); ++i)
       if (inputs[i] && wide->input(i)) inputs[i] = cast(inputs[i], wide->to);

@@ -429,6 +429,8 @@ void range(Inference& f) {
     Dim span = f.sym.sub(limit->at(0), start->at(0));
     if (*step < 0) span = f.sym.neg(span);
     size = f.sym.max(f.sym.ceil_div(span, f.sym.constant(std::abs(*step))), f.sym.constant(0));
+  } else if (start && limit && delta && delta->at(0).lower().value_or(0) >= 1) {
+    size = f.sym.max(f.sym.ceil_div(f.sym.sub(limit->at(0), start->at(0)), delta->at(0)), f.sym.constant(0));
   } else if (f.in(0).is_constant() && f.in(1).is_constant() && f.in(2).is_constant()) {
     const double by = f.in(2).constant->reals().at(0);
     if (by == 0) f.fail("the step is 0");

@@ -28,11 +28,11 @@ const Kernel* find_kernel(std::string_view op, int opset) {
   return nullptr;
 }
 
-// Types that hold every value of a type, the cheapest first.
+// Types that hold every value of a type, the cheapest first; of float64, the most exact one there is.
 std::initializer_list<DType> wider(DType t) {
   static constexpr std::initializer_list<DType> bits{DType::UInt8, DType::Int32, DType::Int64, DType::Float},
       bytes{DType::Int32, DType::Int16, DType::Int64, DType::Float}, words{DType::Int64, DType::Double},
-      shorts{DType::Float}, none{};
+      singles{DType::Float}, none{};
   switch (t) {
     case DType::Bool:
       return bits;
@@ -46,7 +46,8 @@ std::initializer_list<DType> wider(DType t) {
       return words;
     case DType::BFloat16:
     case DType::Half:
-      return shorts;
+    case DType::Double:
+      return singles;
     default:
       return none;
   }

@@ -21,7 +21,9 @@ struct Widening {
 };
 
 /// Empty when there is a kernel for the inputs' type, or nothing is known that would do instead. Widening is exact:
-/// the wider type holds every value of the narrower, and the operator's result cast back is the operator's result.
+/// the wider type holds every value of the narrower, and the operator's result cast back is the operator's result. Only
+/// float64 has no wider type: it is computed in float32 where there is no kernel and no exact form (float64.hpp), since
+/// ONNX Runtime would not load the file.
 std::optional<Widening> widening(std::string_view op, int opset, std::span<Value* const> inputs);
 
 /// The lowest later opset in which there is a kernel for the inputs' type, where the opset itself has none; else 0.

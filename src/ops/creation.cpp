@@ -62,7 +62,8 @@ Value arange_of(Call& c) {
   if (start && end && step) return b.cast(b.op("Range", {b.symbolic(*start), b.symbolic(*end), b.symbolic(*step)}), t);
 
   auto known = [&](std::string_view name, bool given, double otherwise) {
-    return given ? known_number(c, name) : std::optional(otherwise);
+    const std::optional<double> number = given ? known_number(c, name) : std::optional(otherwise);
+    return number && t == DType::Int64 ? std::trunc(*number) : number;
   };
   std::optional<double> first = known("start", has_start, 0), limit = known("end", true, 0),
                         by = known("step", has_step, 1);
@@ -71,10 +72,19 @@ Value arange_of(Call& c) {
     for (size_t i = 0; i < out.size(); ++i) out[i] = *first + static_cast<double>(i) * *by;
     return b.reals(t, {static_cast<int64_t>(out.size())}, out);
   }
-  auto bound = [&](std::string_view name, bool given, double otherwise) {
-    return given ? c.tensor_as(name, t) : b.scalar(t, otherwise);
+  auto bound = [&](std::string_view name, bool given, double otherwise, DType type) {
+    return given ? c.tensor_as(name, type) : b.scalar(type, otherwise);
   };
-  return b.op("Range", {bound("start", has_start, 0), bound("end", true, 0), bound("step", has_step, 1)});
+  auto from = [&](DType type) { return bound("start", has_start, 0, type); };
+  auto by_steps_of = [&](DType type) { return bound("step", has_step, 1, type); };
+  if (t == DType::Int64) return b.op("Range", {from(t), bound("end", true, 0, t), by_steps_of(t)});
+  // The number of elements and the elements are computed in double. Range computes both in the type of its operands,
+  // where 7 / 0.7 is more than 10.
+  Ref span = b.sub(bound("end", true, 0, DType::Double), from(DType::Double));
+  Ref length = b.cast(b.op("Ceil", {b.div(span, by_steps_of(DType::Double))}), DType::Int64);
+  const DType wide = is_float(t) ? DType::Double : DType::Int64;
+  Ref count = b.cast(arange(b, c.sym.max(b.symbol_of(length, "range"), b.dim(0))), wide);
+  return b.cast(b.add(b.mul(count, by_steps_of(wide)), from(wide)), t);
 }
 
 // Even steps from both ends, as PyTorch has them; integers step in double.
@@ -134,11 +144,27 @@ constexpr CosineWindow cosine_windows[] = {
     {"bartlett_window", 0, 0, 0},
 };
 
+// A window of a length that is known only at run time. One element alone is 1.
+Ref window_of_size(Builder& b, const CosineWindow& w, Dim n, bool periodic) {
+  auto number = [&](double v) { return b.scalar(DType::Double, v); };
+  const Dim length = periodic ? n : b.sym.max(b.sym.sub(n, b.dim(1)), b.dim(1));
+  Ref t = b.div(b.cast(arange(b, n), DType::Double), b.cast(b.symbolic(length), DType::Double));
+  auto cosine = [&](double times) { return b.op("Cos", {b.mul(t, number(times * 2 * std::numbers::pi))}); };
+  Ref out = w.name == "bartlett_window" ? b.sub(number(1), b.op("Abs", {b.sub(b.mul(t, number(2)), number(1))}))
+                                        : b.sub(number(w.first), b.mul(cosine(1), number(w.second)));
+  if (w.third != 0) out = b.add(out, b.mul(cosine(2), number(w.third)));
+  if (n.lower().value_or(0) > 1) return out;
+  return b.where(b.op("Equal", {b.symbolic(n), b.scalar_int(DType::Int64, 1)}), number(1), out);
+}
+
 Value window(Call& c, CosineWindow w) {
-  int64_t n = c.integer("window_length");
+  const Dim size = c.size("window_length");
   bool periodic = !c.schema.argument("periodic") || c.flag("periodic");
   if (c.schema.argument("alpha")) w.first = c.real("alpha");
   if (c.schema.argument("beta")) w.second = c.real("beta");
+  if (!size.is_constant())
+    return c.onnx.cast(window_of_size(c.onnx, w, size, periodic), c.maybe_dtype("dtype").value_or(DType::Float));
+  const int64_t n = *size.constant();
   std::vector<double> out(static_cast<size_t>(n), 1);
   double length = static_cast<double>(periodic ? n : n - 1);
   for (size_t i = 0; i < out.size() && n > 1; ++i) {

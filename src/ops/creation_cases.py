@@ -62,6 +62,15 @@ case(lambda a: torch.arange(0, 1, 0.1, dtype=torch.float64) + a, f64[B, 10])
 case(lambda a: torch.arange(10, 0, -3) + a, i64[B, 4])
 case(lambda a: torch.arange(0) + a, i64[0])
 case(lambda a: torch.arange(4, dtype=torch.float16) + a, f16[B, 4])
+# The number of elements is computed in double.
+case(lambda a: torch.arange(0, a.size(0) + a.size(1), 0.7), x[B, S])
+case(lambda a: torch.arange(0, a.size(1), 0.1, dtype=torch.float64), x[B, S])
+case(lambda a: torch.arange(a.size(0) + 1.5, 0, -0.3), x[B, S])
+case(lambda a: torch.arange(0.5, a.size(0) / 3 + a.size(1)), x[B, S])
+case(lambda a: torch.arange(0.5, a.size(1) + 0.7, dtype=torch.int32), x[B, S])
+case(lambda a: torch.arange(0.5, a.size(1) + 0.7, dtype=torch.int64), x[B, S])
+case(lambda a: torch.arange(float(a.sum())), x(0.1, 3.0)[4], trace=False, export=False)
+case(lambda a: torch.arange(float(a.sum()), 20.0), x(0.1, 3.0)[4], trace=False, export=False)
 case(lambda a: torch.linspace(0, 1, 5) + a, x[B, 5])
 case(lambda a: torch.linspace(-3, 7.5, 10, dtype=torch.float64) + a, f64[B, 10])
 case(lambda a: torch.linspace(2, 3, 1) + a, x[B, 1])
@@ -75,6 +84,18 @@ case(lambda a: torch.eye(a.size(1)) + a, x[B, N, N])
 case(lambda a: torch.eye(a.size(1), 4, dtype=torch.bool) & a, boolean[B, N, 4])
 case(lambda a: torch.hann_window(9) + a, x[B, 9])
 case(lambda a: torch.hann_window(1) + a, x[B, 1])
+for window in ("hann", "hamming", "blackman", "bartlett"):
+    case(lambda a: getattr(torch, f"{window}_window")(a.size(1)) + a, x[B, S], script=False)
+    case(lambda a: getattr(torch, f"{window}_window")(a.size(1), periodic=False) + a, x[B, S], script=False)
+
+
+def counted_into(a: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(0, dtype=torch.int64)
+    torch.arange(a.size(0), out=out)
+    return a + out
+
+
+case(counted_into, x[S], export=False)
 case(lambda a: torch.hamming_window(8, False, dtype=torch.float64) + a, f64[B, 8])
 case(lambda a: torch.hamming_window(8, True, 0.5, 0.4) + a, x[B, 8])
 case(lambda a: torch.blackman_window(7, periodic=False) + a, x[B, 7])

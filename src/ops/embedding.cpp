@@ -1,4 +1,6 @@
 // Rows of a table by their positions: embedding and embedding_bag.
+#include <functional>
+
 #include "ops/elementwise.hpp"
 #include "ops/positions.hpp"
 
@@ -24,45 +26,79 @@ std::optional<Dim> common_length(Call& c, const OnnxValue* offsets, Dim count) {
   return equal ? length : std::nullopt;
 }
 
-// The sums, or means, of bags of any lengths: `count` rows are added up by the number of their bag.
-OnnxValue* summed_by_bag(Call& c, OnnxValue* rows, OnnxValue* offsets, Dim count, bool mean) {
+enum Mode : int64_t { Sum, Mean, Max };
+
+/// Rows that are put together bag by bag: all of them, or those that are `present`, which is a bool for each.
+struct Bags {
+  OnnxValue* rows;
+  OnnxValue* present = nullptr;
+};
+
+/// Reduces rows to one for each bag; `reduction` is "add" or "max".
+using Reduce = std::function<OnnxValue*(OnnxValue* rows, std::string_view reduction)>;
+
+// Bags of one length are rows of another dimension.
+OnnxValue* reduced_by_length(Builder& b, OnnxValue* rows, Dim bags, Dim length, std::string_view reduction) {
+  OnnxValue* apart = b.reshape(rows, {bags, length, rows->shape[1]});
+  return b.reduce(reduction == "add" ? "ReduceSum" : "ReduceMax", apart, {1}, false);
+}
+
+// Bags of any lengths: rows are reduced by the number of their bag, which is the number of bags that begin at or before
+// them, less one.
+OnnxValue* reduced_by_offsets(Call& c, OnnxValue* rows, OnnxValue* offsets, std::string_view reduction) {
   Builder& b = c.onnx;
-  const Dim bags = offsets->shape[0];
-  // The bag of a position is the number of bags that begin at or before it, less one.
-  OnnxValue* position = b.unsqueeze(arange(b, count), {1});
+  OnnxValue* position = b.unsqueeze(arange(b, rows->shape[0]), {1});
   OnnxValue* begun = b.cast(b.op("Not", {b.op("Less", {position, as_index(b, offsets)})}), DType::Int64);
   OnnxValue* bag = b.sub(b.reduce("ReduceSum", begun, {1}, true), b.scalar_int(DType::Int64, 1));
-  auto sum = [&](OnnxValue* what) {
-    OnnxValue* zeros = b.full({bags, what->shape[1]}, b.scalar_int(what->dtype, 0));
-    return b.op("ScatterND", {zeros, bag, what}, scatter_reduction(c, "add"));
-  };
-  OnnxValue* total = sum(rows);
-  if (!mean) return total;
-  OnnxValue* ones = b.full({count, b.dim(1)}, b.scalar_int(rows->dtype, 1));
-  return b.div(total, b.op("Max", {sum(ones), b.scalar_int(rows->dtype, 1)}));
+  OnnxValue* first = like(b, rows, reduction == "add" ? 0 : -infinity);
+  OnnxValue* initial = b.full({offsets->shape[0], rows->shape[1]}, first);
+  return b.op("ScatterND", {initial, bag, rows}, scatter_reduction(c, reduction));
+}
+
+// The result of a bag without rows is 0, in every mode.
+OnnxValue* pooled(Call& c, const Bags& bags, const Reduce& reduce, int64_t mode) {
+  Builder& b = c.onnx;
+  OnnxValue *rows = bags.rows, *zero = like(b, rows, 0);
+  if (mode == Max) {
+    OnnxValue* absent = like(b, rows, -infinity);
+    OnnxValue* found = reduce(bags.present ? b.where(bags.present, rows, absent) : rows, "max");
+    return b.where(b.op("Equal", {found, absent}), zero, found);
+  }
+  OnnxValue* total = reduce(bags.present ? b.where(bags.present, rows, zero) : rows, "add");
+  if (mode == Sum) return total;
+  OnnxValue* ones = b.full({rows->shape[0], b.dim(1)}, like(b, rows, 1));
+  OnnxValue* number = reduce(bags.present ? b.cast(bags.present, rows->dtype) : ones, "add");
+  return b.div(total, b.op("Max", {number, like(b, rows, 1)}));
 }
 
 Value embedding_bag(Call& c) {
   Builder& b = c.onnx;
   OnnxValue *weight = c.tensor("weight"), *indices = as_index(b, c.tensor("indices")), *offsets = c.tensor("offsets");
-  enum Mode : int64_t { Sum, Mean, Max };
   const int64_t mode = c.integer("mode");
-  bool has_padding = c.schema.argument("padding_idx") && !c.none("padding_idx") && c.integer("padding_idx") >= 0;
-  if (has_padding) c.unsupported("padding_idx");
   if (indices->rank() != 1 || offsets->rank() != 1) c.unsupported("indices that are not of one dimension");
   if (c.flag("include_last_offset")) offsets = b.slice(offsets, 0, b.dim(0), b.dim(-1));
   OnnxValue* rows = b.gather(weight, indices, 0);
   if (!c.none("per_sample_weights"))
     rows = b.mul(rows, b.unsqueeze(c.tensor_as("per_sample_weights", rows->dtype), {1}));
+  OnnxValue* present = nullptr;
+  if (c.schema.argument("padding_idx") && !c.none("padding_idx") && c.integer("padding_idx") >= 0) {
+    OnnxValue* padding = b.scalar_int(DType::Int64, c.integer("padding_idx"));
+    present = b.unsqueeze(b.op("Not", {b.op("Equal", {indices, padding})}), {1});
+  }
 
-  Value out;
-  const Dim count = indices->shape[0];
-  if (std::optional<Dim> length = common_length(c, offsets, count)) {
+  const std::optional<Dim> length = common_length(c, offsets, indices->shape[0]);
+  OnnxValue* out = nullptr;
+  if (length && !present && length->lower().value_or(0) > 0) {
     const char* reduce[] = {"ReduceSum", "ReduceMean", "ReduceMax"};
     out = b.reduce(reduce[mode], b.reshape(rows, {offsets->shape[0], *length, rows->shape[1]}), {1}, false);
   } else {
-    if (mode == Max) c.unsupported("the maximum of bags whose sizes are known only at run time");
-    out = summed_by_bag(c, rows, offsets, count, mode == Mean);
+    out = pooled(
+        c, {rows, present},
+        [&](OnnxValue* what, std::string_view reduction) {
+          return length ? reduced_by_length(b, what, offsets->shape[0], *length, reduction)
+                        : reduced_by_offsets(c, what, offsets, reduction);
+        },
+        mode);
   }
   return Value::tuple({out, {}, {}, {}});
 }

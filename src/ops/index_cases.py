@@ -327,13 +327,22 @@ w = torch.arange(40.0).view(10, 4)
 for mode in ("sum", "mean", "max"):
     case(nn.EmbeddingBag(10, 4, mode=mode), i64(0, 10)[3, 4], script=False)
     case(nn.EmbeddingBag(10, 4, mode=mode), i64(0, 10)[6], torch.tensor([0, 2, 4]))
-for mode in ("sum", "mean"):
     case(nn.EmbeddingBag(10, 4, mode=mode), i64(0, 10)[7], i64(values=(0, 2, 5))[3])
     case(nn.EmbeddingBag(10, 4, mode=mode, include_last_offset=True), i64(0, 10)[6], torch.tensor([0, 2, 2, 6]))
 case(
     lambda x, y: F.embedding_bag(x, w, torch.tensor([0, 3]), per_sample_weights=y, mode="sum"),
     i64(0, 10)[6],
     x[6],
+)
+# Bags of any lengths, empty ones too, and rows that are left out.
+for mode in ("sum", "mean", "max"):
+    case(nn.EmbeddingBag(10, 4, mode=mode), i64(0, 10)[S >= 4], torch.tensor([0, 2, 2]))
+    case(nn.EmbeddingBag(10, 4, mode=mode), i64(0, 10)[B, S], records=False, opsets=range(11, 27))
+    case(nn.EmbeddingBag(4, 4, mode=mode, padding_idx=3), i64(0, 4)[S >= 4], torch.tensor([0, 2]))
+    case(nn.EmbeddingBag(4, 4, mode=mode, padding_idx=3), i64(0, 4)[B, S], records=False, opsets=range(11, 27))
+    case(nn.EmbeddingBag(4, 4, mode=mode, padding_idx=3), i64(values=(3, 3, 1, 2, 3, 0))[3, 2])
+case(
+    lambda i, y: F.embedding_bag(i, w, mode="sum", per_sample_weights=y, padding_idx=2), i64(0, 10)[B, S], x[B, S], records=False
 )
 
 # ---- order along dimensions
@@ -410,3 +419,10 @@ case(
     x[S],
 )
 case(torch.fliplr, x[3, 0, 2])
+
+# Positions that count down, or from the end.
+case(lambda x: x.index_select(1, torch.arange(x.shape[1] - 1, -1, -1)), x[B, S])
+case(lambda x: x.index_select(0, torch.arange(x.shape[0] - 1, -1, -1)), x[B, S])
+case(lambda x: x[:, torch.arange(-2, 0)], x[B, S >= 2])
+case(lambda x: x[:, torch.arange(-x.shape[1], 0)], x[B, S])
+case(lambda x: x[torch.arange(x.shape[0] - 1, -1, -2)], x[B, S])

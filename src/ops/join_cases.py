@@ -11,6 +11,16 @@ case(torch.cat, [(f16 | f64 | i64 | i8 | boolean)[B, 2], x[B, 3]], 1)
 case(torch.cat, [i32[B], i64[B], u8[B]])
 case(torch.cat, [boolean[B], boolean[B]])
 case(torch.cat, [x[B, 3]], 1)
+
+
+def joined_into(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    out = torch.empty(0)
+    torch.cat([a, b], 1, out=out)
+    torch.stack([out, out], out=(whole := torch.empty(0)))
+    return whole
+
+
+case(joined_into, x[B, S], x[B, 2], script=False, export=False)
 case(torch.cat, [x[0], x[B, 3]], 1)
 case(torch.cat, [x[0], i64[0]])
 case(torch.cat, [x[0, 3], x[B, 3]])

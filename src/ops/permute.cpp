@@ -38,7 +38,6 @@ Value swap_named(Call& c, std::string_view first, std::string_view second) {
 
 Value swap_last_two(Call& c) {
   int64_t rank = rank_of(c.tensor("self"));
-  if (is_complex(c.tensor("self")->dtype)) c.unsupported("complex numbers");
   if (rank < 2) c.mismatch("a matrix is needed");
   return swapped(c, rank - 2, rank - 1);
 }

@@ -58,10 +58,17 @@ Value sum_like(Call& c, std::string_view op) {
   return reduced(c.onnx, op, c.onnx.cast(x, sum_type(c, x->dtype)), axes_of(c, x), keepdim(c));
 }
 
+// The mean of no element is NaN, and ONNX Runtime's is 0: where there may be none, it is the sum over their number.
+Ref mean_of(Builder& b, Ref x, const Axes& axes, bool keep) {
+  const Dim n = count(b, x, axes);
+  if (n.is(0) || n.lower().value_or(0) > 0) return reduced(b, "ReduceMean", x, axes, keep);
+  return b.div(reduced(b, "ReduceSum", x, axes, keep), b.cast(b.symbolic(n), x->dtype));
+}
+
 Value mean(Call& c) {
   Ref x = c.tensor("self");
   x = c.onnx.cast(x, dtype_argument(c).value_or(x->dtype));
-  return reduced(c.onnx, "ReduceMean", x, axes_of(c, x), keepdim(c));
+  return mean_of(c.onnx, x, axes_of(c, x), keepdim(c));
 }
 
 Ref without_nan(Builder& b, Ref x) { return is_float(x->dtype) ? b.where(b.op("IsNaN", {x}), like(b, x, 0), x) : x; }
@@ -108,14 +115,41 @@ Value sum_to_size(Call& c) {
 
 // ---- extrema -----------------------------------------------------------------------------------------------------
 
+// Whether an element may be NaN. A number that was an integer never is.
+bool may_be_nan(const onnx::Value* x) {
+  if (!is_float(x->dtype)) return false;
+  const onnx::Node* from = x->producer;
+  return !(from && from->op_type == "Cast" && !is_float(from->inputs[0]->dtype));
+}
+
+// Numbers in the order of x, with NaN at one end and beyond infinity: ONNX Runtime compares as IEEE 754 does, where NaN
+// has no place. Infinity is a finite number of float64; float64 itself has no such room, so NaN is beside it there.
+Ref ordered(Builder& b, Ref x, bool nan_is_largest) {
+  if (!may_be_nan(x)) return x;
+  const double end = nan_is_largest ? infinity : -infinity;
+  Ref missing = b.op("IsNaN", {x});
+  if (x->dtype == DType::Double) return b.where(missing, like(b, x, end), x);
+  const double beyond_float32 = std::copysign(1e39, end);
+  Ref wide = b.cast(x, DType::Double);
+  wide = b.op(nan_is_largest ? "Min" : "Max", {wide, like(b, wide, beyond_float32)});
+  return b.where(missing, like(b, wide, end), wide);
+}
+
+// With a NaN among the elements it is the extremum. The sum of absolute values is NaN then, and else no less than any
+// of them; Max and Min keep NaN.
 Ref extremum(Builder& b, std::string_view op, Ref x, const Axes& axes, bool keep) {
-  if (x->dtype != DType::Bool || b.opset() >= 20) return reduced(b, op, x, axes, keep);
-  return b.cast(reduced(b, op, b.cast(x, DType::Int32), axes, keep), DType::Bool);
+  if (x->dtype == DType::Bool && b.opset() < 20)
+    return b.cast(reduced(b, op, b.cast(x, DType::Int32), axes, keep), DType::Bool);
+  Ref found = reduced(b, op, x, axes, keep);
+  if (x->rank() == 0 || !may_be_nan(x)) return found;
+  Ref sizes = b.reduce("ReduceL1", x, axes, keep);
+  return op == "ReduceMin" ? b.op("Min", {found, sizes}) : b.op("Max", {found, b.op("Neg", {sizes})});
 }
 
 Ref arg_extremum(Builder& b, std::string_view op, Ref x, int64_t axis, bool keep) {
   if (x->rank() == 0) return no_indices(b);
   if (x->dtype == DType::Bool) x = b.cast(x, DType::Int32);
+  x = ordered(b, x, op == "ArgMax");
   onnx::Attributes attributes{{"axis", axis}};
   if (!keep) attributes.push_back({"keepdims", int64_t{0}});
   return b.op(op, {x}, attributes);
@@ -184,7 +218,7 @@ Spread spread(Call& c, bool root) {
   Axes axes = axes_of(c, x);
   bool keep = keepdim(c);
   double lost = correction(c);
-  Ref mean = reduced(b, "ReduceMean", x, axes, true);
+  Ref mean = mean_of(b, x, axes, true);
   Ref apart = b.sub(x, mean);
   if (!keep) {
     Shape shape;
@@ -193,7 +227,7 @@ Spread spread(Call& c, bool root) {
     mean = b.reshape(mean, shape);
   }
   if (lost == 0) {
-    Ref var = reduced(b, "ReduceMean", b.mul(apart, apart), axes, keep);
+    Ref var = mean_of(b, b.mul(apart, apart), axes, keep);
     return {root ? b.op("Sqrt", {var}) : var, mean};
   }
   Dim n = count(b, x, axes);
@@ -342,11 +376,11 @@ struct Ranked {
 // The first k along an axis, in order.
 Ranked top(Builder& b, Ref x, Dim k, int64_t axis, bool largest, bool sorted = true) {
   if (x->rank() == 0) return {x, no_indices(b)};
-  DType t = x->dtype;
-  if (t == DType::Bool) x = b.cast(x, DType::Int32);
+  Ref key = x->dtype == DType::Bool ? b.cast(x, DType::Int32) : ordered(b, x, true);
   onnx::Attributes attributes{{"axis", axis}, {"largest", int64_t{largest}}, {"sorted", int64_t{sorted}}};
-  std::vector<Ref> out = b.op_n("TopK", {x, b.symbolic(std::vector<Dim>{k})}, attributes, 2);
-  return {b.cast(out[0], t), out[1]};
+  std::vector<Ref> out = b.op_n("TopK", {key, b.symbolic(std::vector<Dim>{k})}, attributes, 2);
+  if (may_be_nan(x)) return {b.op("GatherElements", {x, out[1]}, {{"axis", axis}}), out[1]};
+  return {b.cast(out[0], x->dtype), out[1]};
 }
 
 Ranked sorted(Call& c) {
@@ -372,18 +406,25 @@ Ranked kth(Builder& b, Ref x, Dim k, int64_t axis, bool keep) {
 // How many elements a median is the last of.
 Dim median_rank(Builder& b, Dim n) { return b.sym.floor_div(b.sym.add(n, b.dim(1)), b.dim(2)); }
 
+// With a NaN among the elements it is the median.
+Ranked median_along(Builder& b, Ref x, int64_t axis, bool keep) {
+  Dim n = x->rank() == 0 ? b.dim(1) : x->shape[static_cast<size_t>(axis)];
+  const Ranked middle = kth(b, x, median_rank(b, n), axis, keep);
+  if (x->rank() == 0 || !may_be_nan(x)) return middle;
+  Ref missing = b.op("IsNaN", {b.reduce("ReduceL1", x, {axis}, keep)});
+  return {b.where(missing, like(b, x, NAN), middle.values),
+          b.where(missing, arg_extremum(b, "ArgMax", x, axis, keep), middle.indices)};
+}
+
 Value median(Call& c) {
   Builder& b = c.onnx;
   Ref x = c.tensor("self");
-  Ref flat = b.reshape(x, {b.numel(x->shape)});
-  return kth(b, flat, median_rank(b, flat->shape[0]), 0, false).values;
+  return median_along(b, b.reshape(x, {b.numel(x->shape)}), 0, false).values;
 }
 
 Value median_dim(Call& c) {
   Ref x = c.tensor("self");
-  int64_t axis = c.dim("dim", x->rank());
-  Dim n = x->rank() == 0 ? c.onnx.dim(1) : x->shape[static_cast<size_t>(axis)];
-  return pair(kth(c.onnx, x, median_rank(c.onnx, n), axis, keepdim(c)));
+  return pair(median_along(c.onnx, x, c.dim("dim", x->rank()), keepdim(c)));
 }
 
 Ranked median_of_present(Builder& b, Ref x, int64_t axis, bool keep) {
@@ -465,11 +506,13 @@ Value cumulative_extremum(Call& c, bool max) {
   DType t = x->dtype;
   if (t == DType::Bool) x = b.cast(x, DType::Int32);
   int64_t axis = c.dim("dim", x->rank());
-  Ref before = prefixes(b, x, axis, end_of_range(b, x->dtype, !max));
-  Ref values = b.reduce(max ? "ReduceMax" : "ReduceMin", before, {axis + 1}, false);
+  Ref key = ordered(b, x, max);
+  Ref before = prefixes(b, key, axis, end_of_range(b, key->dtype, !max));
   // Of equal elements, the latest.
   Ref indices = b.op(max ? "ArgMax" : "ArgMin", {before},
                      {{"axis", axis + 1}, {"keepdims", int64_t{0}}, {"select_last_index", int64_t{1}}});
+  if (may_be_nan(x)) return Value::tuple({b.op("GatherElements", {x, indices}, {{"axis", axis}}), indices});
+  Ref values = b.reduce(max ? "ReduceMax" : "ReduceMin", before, {axis + 1}, false);
   return Value::tuple({b.cast(values, t), indices});
 }
 

@@ -168,3 +168,29 @@ case(torch.Tensor.sum_to_size, (i32 | boolean)[()], ())
 for p in (1, 2, 3.0):
     case(torch.renorm, x[B, 4, 2], p, 0, 0.5)
     case(torch.renorm, x[3, B], p, -1, 1.5)
+
+# NaN is larger than infinity, and the extremum of every set that it is in.
+for dtype in (f32, f64, f16):
+    gaps = dtype(values=(1, nan, 3, -2, nan, 0, 5, -7, 4))
+    for fn in (torch.max, torch.min, torch.median, torch.nanmedian, torch.aminmax, torch.argmax, torch.argmin, torch.msort):
+        case(fn, gaps[9])
+    for fn in (torch.amax, torch.amin, torch.argmax, torch.argmin, torch.median, torch.cummax, torch.cummin, torch.argsort):
+        case(fn, gaps[3, 3], 1)
+    for fn in (torch.max, torch.min):
+        case(fn, gaps[3, 3], 0)
+    case(torch.sort, gaps[9])
+    case(torch.sort, gaps[9], descending=True, stable=True)
+    case(lambda x: torch.topk(x, 4).values, gaps[9])
+    case(lambda x: torch.topk(x, 5, largest=False).values, gaps[9])
+    case(lambda x: x.kthvalue(3).values, gaps[9])
+mixed = x(values=(inf, nan, 3, -2, nan, -inf, inf, -7, 4))
+case(lambda x: torch.sort(x, stable=True), mixed[9])
+case(lambda x: torch.sort(x, descending=True, stable=True), mixed[9])
+for fn in (torch.max, torch.min, torch.argmax, torch.argmin):
+    case(fn, mixed[9])
+
+# The mean of no element is NaN.
+for fn in (torch.mean, torch.sum, torch.prod, torch.var, torch.std):
+    case(lambda x: fn(x[x > 10]), x[B, 3])
+    case(fn, x[0, 3])
+case(lambda x: torch.var(x[x > 10], correction=0), x[B, 3])

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ops/elementwise.hpp"
 #include "ops/register.hpp"
@@ -91,6 +92,35 @@ Ref resize_antialiased(onnx::Builder& b, Ref x, const std::vector<Dim>& sizes,
   return b.cast(b.matmul(matrix(0, x->shape[x->rank() - 2]), x), type);
 }
 
+/// A factor as Resize takes it, in single precision, and whether it gives the sizes of PyTorch.
+struct SingleFactor {
+  float factor;
+  bool same_sizes;
+};
+
+// PyTorch computes a size in double, ONNX Runtime and onnx from a factor in single precision: 10 * 1.3 is 12 or 13. So
+// the factor is one beside it if that makes all of them agree, at the size or at those that are likely; else the result
+// is longer, never shorter.
+SingleFactor single_factor(const onnx::Builder& b, double factor, Dim in) {
+  constexpr int64_t likely = 4096;
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  const int64_t first = in.constant().value_or(1), last = in.constant().value_or(likely);
+  auto agrees = [&](float f) {
+    for (int64_t n = first; n <= last; ++n) {
+      const double size = std::floor(static_cast<double>(n) * factor);
+      if (std::floor(static_cast<float>(n) * f) != size || std::floor(static_cast<double>(n) * f) != size) return false;
+    }
+    return true;
+  };
+  const auto nearest = static_cast<float>(factor);
+  // The form for older opsets computes sizes of fractions itself.
+  if (b.opset() < 11) return {nearest, true};
+  const float above = std::nextafter(nearest, infinite), below = std::nextafter(nearest, -infinite);
+  for (float f : {nearest, above, below})
+    if (agrees(f)) return {f, true};
+  return {above, false};
+}
+
 // ---- nearest neighbors ---------------------------------------------------------------------------------------------
 
 // One axis: PyTorch takes the element floor(i * scale) in single precision, where scale is in / out; for nearest-exact
@@ -107,8 +137,12 @@ bool takes_the_same(onnx::Builder& b, const Nearest& n) {
   float torch = 0, ort = 0;  // their scales
   int64_t count = n.out.constant().value_or(likely);
   const std::optional<Dim> times = b.sym.divide_exactly(n.out, n.in);
+  // The form for older opsets computes positions itself; it has no other factors in Resize than whole ones.
+  if (b.opset() < 11 && !(times && times->is_constant())) return false;
   if (n.factor) {
-    torch = static_cast<float>(1.0 / *n.factor), ort = static_cast<float>(*n.factor);
+    const SingleFactor single = single_factor(b, *n.factor, n.in);
+    if (!single.same_sizes) return false;
+    torch = static_cast<float>(1.0 / *n.factor), ort = single.factor;
   } else if (n.in.is_constant() && n.out.is_constant()) {
     const auto in = static_cast<float>(*n.in.constant()), out = static_cast<float>(*n.out.constant());
     torch = in / out, ort = out / in;
@@ -133,7 +167,7 @@ onnx::Value* take_nearest(onnx::Builder& b, onnx::Value* x, int64_t axis, const 
   return b.gather(x, b.op("Min", {index, b.symbolic(b.sym.sub(n.in, b.dim(1)))}), axis);
 }
 
-onnx::Value* resize(Call& c, onnx::Value* x, std::vector<Dim> sizes, const std::vector<std::optional<double>>& scales,
+onnx::Value* resize(Call& c, onnx::Value* x, std::vector<Dim> sizes, std::vector<std::optional<double>> scales,
                     const Method& m) {
   onnx::Builder& b = c.onnx;
   for (Dim& size : sizes) size = positive(b, size);
@@ -143,29 +177,38 @@ onnx::Value* resize(Call& c, onnx::Value* x, std::vector<Dim> sizes, const std::
     return resize_antialiased(b, x, sizes, scales, m);
   if (m.antialias && c.opset() < 18) c.needs_opset(18);
   size_t dims = sizes.size(), lead = x->rank() - dims;
-  bool by_scale = !scales.empty();
-  for (size_t i = 0; i < scales.size(); ++i) by_scale = by_scale && scales[i].has_value();
+  scales.resize(dims);
   // Coordinates come from the scale factor if there is one, else from the sizes. Where the corners are aligned they
   // come from the sizes alone.
-  if (m.align_corners) by_scale = false;
+  if (m.align_corners) scales.assign(dims, std::nullopt);
   if (m.mode == "nearest") {
+    // Resize takes either factors or sizes for all axes.
+    const bool all_given = std::all_of(scales.begin(), scales.end(), [](const auto& s) { return s.has_value(); });
     for (size_t i = 0; i < dims; ++i) {
-      const Nearest n{x->shape[lead + i], sizes[i], by_scale ? scales[i] : std::nullopt, m.exact};
-      if (n.in == n.out || takes_the_same(b, n)) continue;
-      x = take_nearest(b, x, static_cast<int64_t>(lead + i), n);
-      by_scale = false;
+      const Nearest n{x->shape[lead + i], sizes[i], scales[i], m.exact};
+      if (n.in != n.out && (!takes_the_same(b, n) || (n.factor && !all_given)))
+        x = take_nearest(b, x, static_cast<int64_t>(lead + i), n);
+      if (x->shape[lead + i] == n.out && all_given) scales[i] = 1.0;
     }
     const Shape now(x->shape.begin() + static_cast<std::ptrdiff_t>(lead), x->shape.end());
     if (now == sizes) return x;
   }
+  const bool by_scale = std::all_of(scales.begin(), scales.end(), [](const auto& s) { return s.has_value(); });
   DType type = x->dtype;
   if (!is_float(type)) x = b.cast(x, DType::Float);
   onnx::Value* roi = c.opset() >= 13 ? nullptr : b.floats({});
   onnx::Value* out;
   if (by_scale) {
     std::vector<float> factors(lead, 1.0f);
-    for (auto& s : scales) factors.push_back(static_cast<float>(*s));
+    std::vector<bool> exact;
+    for (size_t i = 0; i < dims; ++i) {
+      const SingleFactor single = single_factor(b, *scales[i], x->shape[lead + i]);
+      factors.push_back(single.factor);
+      exact.push_back(single.same_sizes);
+    }
     out = b.op("Resize", {x, roi, b.floats(factors)}, attributes_of(m));
+    for (size_t i = 0; i < dims; ++i)
+      if (!exact[i]) out = b.slice(out, static_cast<int64_t>(lead + i), b.dim(0), sizes[i]);
   } else {
     Shape all(x->shape.begin(), x->shape.begin() + static_cast<std::ptrdiff_t>(lead));
     all.insert(all.end(), sizes.begin(), sizes.end());

@@ -27,6 +27,9 @@ for mode in ("nearest", "nearest-exact", "bilinear", "bicubic"):
     case(F.interpolate, x[B, 2, H >= 2, W >= 2], scale_factor=0.5, mode=mode)
     case(F.interpolate, x[B, 2, H >= 2, W >= 2], scale_factor=0.7, mode=mode)
     case(F.interpolate, x[B, 2, 8, 6], scale_factor=(0.4, 2.7), mode=mode)
+    # In single precision, 10 * 1.3 is less than 13.
+    case(F.interpolate, x[B, 2, 7, 10], scale_factor=1.3, mode=mode)
+    case(F.interpolate, x[B, 2, H >= 4, W >= 4], scale_factor=(1.7, 1.3), mode=mode, opsets=(9, 10, 11, 18, 23))
     case(F.interpolate, x[B, 2, 8, 6], size=(3, 11), mode=mode)
     case(lambda x, y: F.interpolate(x, size=y.shape[2:], mode=mode), x[B, 2, 3, 4], x[B, 1, H, W])
     case(lambda x: F.interpolate(x, size=(x.size(2) * 2, x.size(3) + 1), mode=mode), x[B, 2, H, W])
@@ -36,8 +39,16 @@ for size in ((21, 45), (31, 7), (97, 11)):  # where i * (in / out) and i / (out 
     case(F.interpolate, x[B, 2, H, 14], size=size, mode="nearest-exact")
 case(lambda x, y: F.interpolate(x, size=y.shape[-2:], mode="bilinear", align_corners=True), x[B, 2, 3, 4], x[B, 1, H, W])
 case(F.interpolate, f16[B, 2, H, W], scale_factor=2, mode="nearest")
-case(F.interpolate, f64[B, 2, H, W], scale_factor=2, mode="nearest", reference="ONNX Runtime has no Resize of float64")
-case(F.interpolate, f64[B, 2, 8, 6], size=(5, 9), mode="bilinear", reference="ONNX Runtime has no Resize of float64")
+case(
+    F.interpolate,
+    f64[B, 2, H, W],
+    scale_factor=2,
+    mode="nearest",
+    rtol=1e-5,
+    atol=1e-6,
+    why="computed in float32",
+)
+case(F.interpolate, f64[B, 2, 8, 6], size=(5, 9), mode="bilinear", rtol=1e-5, atol=1e-6, why="computed in float32")
 case(F.interpolate, f16[B, 2, 4, 6], size=(5, 9), mode="bilinear")
 case(F.interpolate, u8[B, 2, H, W], scale_factor=2, mode="nearest")
 case(F.interpolate, x[B, 2, S], size=5, mode="area")

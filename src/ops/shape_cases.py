@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from tests.cases import B, H, S, T, W, boolean, case, f16, f32, f64, i8, i32, i64, x
+from tests.cases import B, H, S, T, W, boolean, c64, case, f16, f32, f64, i8, i32, i64, x
 
 kinds = f32 | i64 | boolean
 
@@ -70,6 +70,7 @@ case(torch.t, x[()])
 case(lambda x: x.T, x[B, S])
 case(lambda x: x.permute(*range(x.dim() - 1, -1, -1)), x[B, S, 3])
 case(lambda x: x.mT, x[B, S, 3])
+case(lambda x: x.mT, c64[B, S, 3])
 case(lambda x: x.mH, x[B, S, 3])
 case(lambda x: x.adjoint(), x[B, S, 3])
 case(torch.permute, x[B, S, 3, 4], (0, 2, -3, 3))

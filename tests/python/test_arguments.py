@@ -207,9 +207,20 @@ def test_dimensions_of_torch_that_are_formulas() -> None:
     assert [v.shape[0] for v in result.inputs] == ["batch", "2*batch"]
 
 
-def test_a_name_that_is_nothing_is_ignored_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match="'mask'"):
-        lithify.export(Net().eval(), X, dynamic_axes={"mask": {0: "n"}, "x": {0: "n"}})
+def test_a_name_that_is_nothing_is_an_error_with_the_name_that_is_meant() -> None:
+    for axes, meant in [({"mask": {0: "n"}}, "the names are x, output"), ({"outptu": {0: "n"}}, "did you mean 'output'")]:
+        with pytest.raises(lithify.ExportError, match=meant):
+            lithify.export(Net().eval(), X, dynamic_axes={"x": {0: "n"}, **axes})
+    with pytest.raises(lithify.ExportError, match="did you mean 'x'"):
+        lithify.export(Net().eval(), X, dynamic_shapes={"xx": {0: BATCH}})
+
+
+@pytest.mark.parametrize("how", ["module", "scripted"])
+def test_axes_that_can_be_dynamic_are_detected(how: str) -> None:
+    net = Net().eval()
+    result = lithify.export(net if how == "module" else torch.jit.script(net), X, dynamic_axes="auto")
+    assert [v.shape for v in result.inputs] == [["x_0", "4"]]
+    close(result, net, torch.randn(7, 4))
 
 
 def test_a_model_in_training_mode_is_exported_for_evaluation_and_left_as_it_was() -> None:
@@ -585,3 +596,160 @@ def test_parameter(name: str) -> None:
     value, shows = TABLE[name]
     result = lithify.export(Net().eval(), **({"args": X} | {name: value}))
     assert shows(result), result
+
+
+MISTAKES = [
+    ("a class", lambda: lithify.export(Net, X), "Net is a class"),
+    ("a state_dict", lambda: lithify.export(Net().state_dict(), X), "load_state_dict"),
+    ("a path", lambda: lithify.export("model.pt", X), "lithify.convert"),
+    ("a tensor", lambda: lithify.export(X, X), "type Tensor is not a model"),
+    ("an opset as float", lambda: lithify.export(Net(), X, opset_version=17.0), "opset_version is an integer"),
+    ("an opset as text", lambda: lithify.export(Net(), X, opset_version="17"), "opset_version is an integer"),
+    ("an opset as bool", lambda: lithify.export(Net(), X, opset_version=True), "opset_version is an integer"),
+    ("a generator", lambda: lithify.export(Net(), (x for x in [X])), "pass a tuple"),
+    ("an array", lambda: lithify.export(Net(), (X.numpy(),)), "torch.from_numpy"),
+    ("a shape", lambda: lithify.export(Net(), X.shape), "torch.randn"),
+    ("weights without values", lambda: lithify.export(nn.Linear(4, 4, device="meta"), X), "device meta"),
+    ("a sample elsewhere", lambda: lithify.export(nn.Linear(4, 4), X.to("meta")), "weights of the model are on cpu"),
+    ("names as text", lambda: lithify.export(Net(), X, input_names="x"), "pass a list of names"),
+    ("a number as name", lambda: lithify.export(Net(), X, output_names=[1]), "not a name"),
+    ("axes as text", lambda: lithify.export(Net(), X, dynamic_axes="batch"), "pass a dict"),
+    ("a file of text", lambda: lithify.export(Net(), X, io.StringIO()), "open for text"),
+    ("versions as text", lambda: lithify.export(Net(), X, custom_opsets={"a": "b"}), "custom_opsets cannot be"),
+    ("no directory", lambda: lithify.export(Net(), X, "nowhere/model.onnx"), "there is no directory"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), [m[1:] for m in MISTAKES], ids=[m[0] for m in MISTAKES])
+def test_mistakes_are_reported_with_what_to_pass(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises((lithify.ExportError, ValueError, TypeError), match=re.escape(said)):
+        call()
+
+
+def test_one_tensor_needs_no_tuple_and_a_parallel_model_no_unwrapping() -> None:
+    net = Net().eval()
+    result = lithify.export(nn.DataParallel(net), X, dynamic_axes={"x": {0: "n"}})
+    assert any("DataParallel" in note for note in result.notes)
+    close(result, net, torch.randn(7, 4))
+
+
+class Scaled(torch.autograd.Function):
+    """One node of another domain, with all kinds of attributes."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, alpha: float) -> torch.Tensor:  # type: ignore[override]
+        return x * alpha
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, alpha: float) -> Any:
+        return g.op("my.domain::Scaled", x, alpha_f=alpha, axes_i=[1, 2], mode_s="fast").setType(x.type())
+
+
+class Summed(torch.autograd.Function):
+    """Nodes of ONNX that compute the same in another way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return x.sum(1) * 2
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        axes, half = g.op("Constant", value_t=torch.tensor([1])), g.op("Constant", value_t=torch.tensor(0.5))
+        return g.op("Div", g.op("ReduceSum", x, axes, keepdims_i=0), half)
+
+
+class Both(torch.autograd.Function):
+    """Two results of a node without types."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
+        return x + 1, x.sum(1)
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        return g.op("my.domain::Both", x, outputs=2)
+
+
+class ByFunction(nn.Module):
+    def __init__(self, function: Any, *further: Any) -> None:
+        super().__init__()
+        self.function, self.further = function, further
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function.apply(x, *self.further)
+
+
+def test_the_symbolic_method_of_a_function_makes_its_nodes() -> None:
+    axes = {"x": {0: "n"}}
+    scaled = lithify.export(ByFunction(Scaled, 0.5), X, dynamic_axes=axes, custom_opsets={"my.domain": 3})
+    assert scaled.bytes is not None
+    model = onnx.load_from_string(scaled.bytes)
+    (node,) = model.graph.node
+    assert (node.domain, node.op_type) == ("my.domain", "Scaled")
+    values = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    assert values == {"alpha": 0.5, "axes": [1, 2], "mode": b"fast"}
+    assert {o.domain: o.version for o in model.opset_import}["my.domain"] == 3
+    assert scaled.outputs[0].shape == ["n", "4"]
+
+    summed = lithify.export(ByFunction(Summed), X, dynamic_axes=axes)
+    assert summed.nodes == {"Div": 1, "ReduceSum": 1}
+    close(summed, ByFunction(Summed), torch.randn(7, 4))
+
+    both = lithify.export(ByFunction(Both), X, dynamic_axes=axes)
+    assert both.nodes == {"Both": 1}
+    assert both.outputs[0].shape == ["n", "4"]
+    assert lithify.export(ByFunction(Scaled, 0.5), X, dynamic_axes=axes, dynamo=True).nodes == {"Mul": 1}
+
+
+class Mixed(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return x + 1, None, "text", {"a": x * 2, "b": None}, 3
+
+
+def test_results_that_are_no_tensors_keep_their_place_and_are_named() -> None:
+    result = lithify.export(Mixed(), X, dynamic_axes={"x": {0: "n"}})
+    assert [v.name for v in result.outputs] == ["output_0", "output_3_a", "output_4"]
+    left_out = [n for n in result.notes if "not in the file" in n]
+    assert [n.split("'")[1] for n in left_out] == ["output_1", "output_2", "output_3_b"]
+
+
+class Continued(nn.Module):
+    """A state of no rows is built on the first call."""
+
+    def forward(self, x: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        if state.size(0) == 0:
+            state = torch.zeros(1, x.size(1))
+        return x + state.sum(0), torch.cat([state, x])
+
+
+def test_a_size_of_0_in_the_sample_is_one_that_the_file_takes() -> None:
+    axes = {"x": {0: "n"}, "state": {0: "rows"}}
+    model = torch.jit.script(Continued())
+    result = lithify.export(model, (X, torch.zeros(0, 4)), dynamic_axes=axes)
+    assert result.claims.holds(n=3, rows=0)
+    for rows in (0, 1, 5):
+        state = torch.randn(rows, 4)
+        session = onnxruntime.InferenceSession(result.bytes)
+        got = session.run(None, {"x": X.numpy(), "state": state.numpy()})
+        for g, e in zip(got, model(X, state), strict=True):
+            np.testing.assert_allclose(g, e, rtol=1e-5)
+
+
+class Small(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to(torch.float8_e4m3fn).to(torch.float32)
+
+
+def test_without_an_opset_the_lowest_is_taken_that_can_express_the_model() -> None:
+    result = lithify.export(Small(), X, dynamic_axes={"x": {0: "n"}})
+    assert result.opset == 19
+    assert any("opset 19 is the lowest" in note for note in result.notes)
+    close(result, Small(), torch.randn(7, 4))
+    with pytest.raises(lithify.ExportError, match="opset_version=19"):
+        lithify.export(Small(), X, opset_version=18)
+
+
+def test_a_sample_outside_of_the_bounds_of_its_dimension_is_refused() -> None:
+    bounded = torch.export.Dim("s", min=4, max=16)
+    with pytest.raises(lithify.ExportError, match="3 in the sample; s is from 4 to 16"):
+        lithify.export(Net().eval(), X, dynamic_shapes={"x": {0: bounded}})
