@@ -865,7 +865,13 @@ std::unique_ptr<program::Program> rerolled(const program::Program& trace, size_t
   const program::Type& returns = trace.forward().returns;
   const size_t results = returns.name == "Tuple" ? returns.args.size() : 1;
   const Recording whole{&trace, results, {}};
-  std::unique_ptr<program::Program> out = merge(std::span(&whole, 1)).program;
+  std::unique_ptr<program::Program> out;
+  try {
+    out = merge(std::span(&whole, 1)).program;
+  } catch (const Error& e) {
+    if (e.first().code != Code::TracesDiverge) throw;
+    return nullptr;
+  }
   program::Class& root = out->classes.at(out->root->class_name);
   program::Function& forward = *std::ranges::find(root.methods, "forward", &program::Function::name);
   Reroller reroller(*out, std::move(forward.body), results - std::min(results, other_results), lengths);

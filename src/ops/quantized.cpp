@@ -420,7 +420,7 @@ eval::RuleFunction of_two(std::string_view name) {
 
 // The operator on plain tensors of the first argument, and of others by their names.
 eval::RuleFunction of_one(std::vector<std::string_view> others) {
-  return [others](Call& c) {
+  return [others = std::move(others)](Call& c) {
     const Quantized& x = quantized(c, c.schema.arguments[0].name);
     std::vector<Value> arguments{dequantized(c, x)};
     for (std::string_view name : others)

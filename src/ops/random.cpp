@@ -10,7 +10,7 @@
 namespace lithify::ops {
 namespace {
 
-Value random_like(Call& c, std::string kind) {
+Value random_like(Call& c, const std::string& kind) {
   Ref x = c.tensor("self");
   return random(c.onnx, kind, x->shape, c.maybe_dtype("dtype").value_or(x->dtype));
 }
@@ -160,7 +160,7 @@ void register_rand(eval::Registry& ops) {
 
 }  // namespace
 
-Ref random(Builder& b, std::string kind, const Shape& shape, DType t, onnx::Attributes attributes) {
+Ref random(Builder& b, const std::string& kind, const Shape& shape, DType t, onnx::Attributes attributes) {
   attributes.push_back({"dtype", static_cast<int64_t>(t)});
   std::vector<int64_t> sizes;
   for (Dim d : shape)
