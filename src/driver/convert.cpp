@@ -70,13 +70,6 @@ bool has_loop(const Converted& c) {
   return std::ranges::any_of(c.evaluated->model.graph->all_nodes(), [](const onnx::Node* n) { return n->is("Loop"); });
 }
 
-/// Numbers that may be sizes of the sample.
-int doubts(const Converted& c) {
-  int out = 0;
-  for (const auto& [name, count] : c.evaluated->unverified) out += count;
-  return out;
-}
-
 }  // namespace
 
 Converted convert(const std::vector<Source>& sources, const ExportOptions& options,
@@ -90,9 +83,7 @@ Converted convert(const std::vector<Source>& sources, const ExportOptions& optio
   if (single) loops = with_loops(opened, other_results, all, followed);
   if (loops && has_loop(*loops)) return *std::move(loops);
   try {
-    Converted out = converted(opened, opened->traces(), all, followed);
-    // What is done as often as a size is large may be a loop over it.
-    return loops && doubts(*loops) > doubts(out) ? *std::move(loops) : std::move(out);
+    return converted(opened, opened->traces(), all, followed);
   } catch (const Error& e) {
     if (single || e.first().code != Code::TracesDiverge) throw;
     // Loops of other lengths.

@@ -326,17 +326,22 @@ class Sinking {
     find_numbers();
     // Results stay where they are: conditions are among them, and decide what follows.
     std::vector<bool> stays(code_.steps.size());
-    for (const Node& result : code_.results)
-      if (result.value) stays[result.value->step] = true;
+    for (Node& result : code_.results) for_each_ref(result, [&](ValueRef& v) { stays[v.step] = true; });
     for (uint32_t i = 0; i < code_.steps.size(); ++i)
       if (!is_number_[i] || stays[i]) place(i);
-    for (Node& result : code_.results)
-      if (result.value) result.value->step = at_[result.value->step].value();
+    for (Node& result : code_.results) for_each_ref(result, [&](ValueRef& v) { v.step = at_[v.step].value(); });
     code_.steps = std::move(sunk_);
   }
 
  private:
   static constexpr size_t most_copies = 8;  // in all, for each step
+
+  /// Calls f with the values in a result, which may be a tuple of tuples.
+  template <class F>
+  static void for_each_ref(Node& n, F f) {
+    if (n.value) f(*n.value);
+    for (Node& item : n.items) for_each_ref(item, f);
+  }
 
   void find_numbers() {
     std::vector<bool> written(code_.steps.size());

@@ -1,0 +1,35 @@
+// Making, comparing and walking expressions of a program.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "program/program.hpp"
+
+namespace lithify::merge {
+
+program::Expr name_of(const std::string& name);
+program::Expr integer(int64_t value, program::Pos pos);
+program::Expr operation(const char* name, std::vector<program::Expr> items, program::Pos pos);
+/// list[index]
+program::Expr element(program::Expr list, program::Expr index, program::Pos pos);
+/// Whether an expression is an element of a list at a known position.
+bool is_element(const program::Expr& e);
+/// name = value, with the place and the module of another statement.
+program::Stmt assignment(const std::string& name, program::Expr value, const program::Stmt& like);
+/// Puts expressions in the place of names.
+void replace_names(program::Expr& e, const std::unordered_map<std::string, program::Expr>& by);
+/// The names that a statement sets, in order, each once.
+void add_targets(const program::Stmt& s, std::vector<std::string>& out);
+/// Whether two expressions differ in nothing but their items.
+bool same_apart_from_items(const program::Expr& a, const program::Expr& b);
+
+/// Calls f with the expressions of a statement, and of those inside of it.
+template <class F>
+void for_each_expr(program::Stmt& s, F f) {
+  for (program::Expr& e : s.values) f(e);
+  for (program::Stmt& inner : s.body) for_each_expr(inner, f);
+}
+
+}  // namespace lithify::merge

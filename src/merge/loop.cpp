@@ -1,0 +1,311 @@
+#include "merge/loop.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "merge/expressions.hpp"
+
+namespace lithify::merge {
+
+using program::Expr;
+using program::Stmt;
+using Kind = Expr::Kind;
+
+Loop::Loop(const program::Program& program, const std::vector<Stmt>& body, size_t first, size_t period, size_t count,
+           NewName new_name)
+    : program_(program), body_(body), first_(first), period_(period), count_(count), new_name_(std::move(new_name)) {
+  for (size_t at = 0; at < period * count; ++at) {
+    std::vector<std::string> targets;
+    add_targets(body[first + at], targets);
+    for (size_t r = 0; r < targets.size(); ++r) made_.try_emplace(targets[r], Made{at / period, at % period, r});
+  }
+}
+
+bool Loop::make() {
+  index_ = new_name_("i");
+  for (size_t j = 0; j < period_; ++j) {
+    std::vector<const Stmt*> all;
+    for (size_t g = 0; g < count_; ++g) all.push_back(&body_[first_ + g * period_ + j]);
+    std::optional<Stmt> s = common(all);
+    if (!s) return false;
+    inner_.push_back(*std::move(s));
+  }
+  return counts_ || !carried_.empty();
+}
+
+bool Loop::find_length() {
+  if (count_ < 3) return false;
+  for (Stmt& s : inner_) for_each_expr(s, [&](Expr& e) { find_length(e); });
+  if (!length_) return false;
+  // Positions that count down to 0 begin at the last one.
+  for (Stmt& s : inner_) for_each_expr(s, [&](Expr& e) { count_from_last(e); });
+  return true;
+}
+
+std::optional<Expr> Loop::after(const Expr& name) {
+  const auto found = made_.find(name.name);
+  if (found == made_.end()) return std::nullopt;
+  const Made& m = found->second;
+  if (m.group + 1 == count_)
+    for (const Carried& c : carried_)
+      if (c.made.statement == m.statement && c.made.target == m.target) return name_of(c.name);
+  ++single_uses_;
+  return element(name_of(list_of({{m.statement, m.target}})), integer(static_cast<int64_t>(m.group), name.pos),
+                 name.pos);
+}
+
+std::optional<std::string> Loop::list_at(std::span<const Expr> items, size_t& taken) {
+  Values values;
+  while (values.size() < items.size()) {
+    const Made* m = made(items[values.size()]);
+    if (!m || m->group != 0) break;
+    values.push_back({m->statement, m->target});
+  }
+  if (values.empty() || !std::ranges::is_sorted(values, std::less_equal()) || items.size() < values.size() * count_)
+    return std::nullopt;
+  taken = values.size() * count_;
+  for (size_t i = 0; i < taken; ++i) {
+    const Made* m = made(items[i]);
+    if (!m || m->group != i / values.size() || Value{m->statement, m->target} != values[i % values.size()])
+      return std::nullopt;
+  }
+  return list_of(values);
+}
+
+Stmt Loop::append(const std::string& list, const std::string& value, const Stmt& like) {
+  Stmt out;
+  out.kind = Stmt::Kind::Evaluate;
+  out.pos = like.pos;
+  out.scope = like.scope;
+  out.values.push_back(
+      operation("aten::append", {name_of(list), name_of(value)}, like.values.empty() ? like.pos : like.values[0].pos));
+  return out;
+}
+
+std::vector<Stmt> Loop::statements() {
+  const Stmt& like = body_[first_];
+  std::vector<Stmt> out;
+  for (const Carried& c : carried_) out.push_back(assignment(c.name, c.before, like));
+  for (const auto& [key, list] : lists_) {
+    Expr empty;
+    empty.kind = Kind::List;
+    Expr annotated;
+    annotated.kind = Kind::Annotate;
+    annotated.type = {"List", {{"Tensor", {}}}};
+    annotated.items.push_back(std::move(empty));
+    out.push_back(assignment(list, std::move(annotated), like));
+  }
+  Stmt loop;
+  loop.kind = Stmt::Kind::For;
+  loop.pos = like.pos;
+  loop.scope = like.scope;
+  loop.targets = {index_};
+  const auto count = static_cast<int64_t>(count_);
+  loop.values.push_back(length_ ? *length_ : integer(count, like.values.empty() ? like.pos : like.values[0].pos));
+  loop.recorded = count;
+  for (size_t j = 0; j < period_; ++j) {
+    loop.body.push_back(std::move(inner_[j]));
+    for (const auto& [values, list] : lists_)
+      for (const Value& v : values)
+        if (v.statement == j) loop.body.push_back(append(list, inner_name(v.statement, v.target), loop.body.back()));
+  }
+  if (!carried_.empty()) {
+    Stmt next = assignment("", Expr(), like);
+    next.targets.clear();
+    next.values.clear();
+    for (const Carried& c : carried_) {
+      next.targets.push_back(c.name);
+      next.values.push_back(name_of(inner_name(c.made.statement, c.made.target)));
+    }
+    loop.body.push_back(std::move(next));
+  }
+  out.push_back(std::move(loop));
+  return out;
+}
+
+std::string Loop::inner_name(size_t statement, size_t target) const {
+  std::vector<std::string> targets;
+  add_targets(body_[first_ + statement], targets);
+  return targets.at(target);
+}
+
+const std::string& Loop::list_of(const Values& values) {
+  std::string& out = lists_[values];
+  if (out.empty()) out = new_name_("list");
+  return out;
+}
+
+const Loop::Made* Loop::made(const Expr& e) const {
+  const auto found = e.kind == Kind::Name ? made_.find(e.name) : made_.end();
+  return found == made_.end() ? nullptr : &found->second;
+}
+
+std::optional<Stmt> Loop::common(const std::vector<const Stmt*>& all) {
+  const Stmt& first = *all[0];
+  Stmt out = first;
+  for (const Stmt* s : all)
+    if (s->kind != first.kind || s->targets.size() != first.targets.size() || s->unpack != first.unpack ||
+        s->values.size() != first.values.size() || s->body.size() != first.body.size() || !s->orelse.empty())
+      return std::nullopt;
+  for (size_t v = 0; v < first.values.size(); ++v) {
+    std::vector<const Expr*> values;
+    for (const Stmt* s : all) values.push_back(&s->values[v]);
+    std::optional<Expr> e = common(values);
+    if (!e) return std::nullopt;
+    out.values[v] = *std::move(e);
+  }
+  for (size_t b = 0; b < first.body.size(); ++b) {
+    std::vector<const Stmt*> inner;
+    for (const Stmt* s : all) inner.push_back(&s->body[b]);
+    std::optional<Stmt> s = common(inner);
+    if (!s) return std::nullopt;
+    out.body[b] = *std::move(s);
+  }
+  return out;
+}
+
+std::optional<Expr> Loop::common(const std::vector<const Expr*>& all) {
+  const Expr& first = *all[0];
+  if (std::ranges::all_of(all, [](const Expr* e) { return e->kind == Kind::Name; })) return common_name(all);
+  if (std::ranges::all_of(all, [](const Expr* e) { return e->kind == Kind::Int; })) return common_integer(all);
+  if (std::ranges::all_of(all, [](const Expr* e) { return e->kind == Kind::Constant; })) return common_constant(all);
+  for (const Expr* e : all)
+    if (!same_apart_from_items(*e, first)) return std::nullopt;
+  Expr out = first;
+  for (size_t i = 0; i < first.items.size(); ++i) {
+    std::vector<const Expr*> items;
+    for (const Expr* e : all) items.push_back(&e->items[i]);
+    std::optional<Expr> item = common(items);
+    if (!item) return std::nullopt;
+    out.items[i] = *std::move(item);
+  }
+  return out;
+}
+
+std::optional<Loop::Counting> Loop::counting(const Expr& e) const {
+  if (e.kind == Kind::Name && e.name == index_) return Counting{};
+  if (e.kind != Kind::Operator || e.items.size() != 2 || e.items[1].kind != Kind::Int) return std::nullopt;
+  if (e.name != "aten::add" && e.name != "aten::mul") return std::nullopt;
+  std::optional<Counting> inner = counting(e.items[0]);
+  if (!inner) return std::nullopt;
+  if (e.name == "aten::add")
+    inner->start += e.items[1].integer;
+  else
+    inner->start *= e.items[1].integer, inner->step *= e.items[1].integer;
+  return inner;
+}
+
+const Expr* Loop::around(const Expr& e) const {
+  const Made* m = made(e);
+  if (!m) return e.kind == Kind::Name ? &e : nullptr;
+  const Stmt& s = inner_[m->statement];
+  if (s.kind != Stmt::Kind::Assign || s.values.size() != 1) return nullptr;
+  const Expr& slice = s.values[0];
+  const auto is = [&](size_t i, int64_t n) { return slice.items[i].kind == Kind::Int && slice.items[i].integer == n; };
+  const bool all = slice.kind == Kind::Operator && slice.name == "aten::slice" && slice.items.size() >= 4 && is(2, 0) &&
+                   is(3, std::numeric_limits<int64_t>::max()) && (slice.items.size() == 4 || is(4, 1));
+  return all ? around(slice.items[0]) : nullptr;
+}
+
+void Loop::find_length(const Expr& e) {
+  for (const Expr& item : e.items) find_length(item);
+  if (length_) return;
+  const Expr* of = e.items.empty() ? nullptr : around(e.items[0]);
+  if (!of) return;
+  const bool is_operator = e.kind == Kind::Operator && e.items.size() > 2 && e.items[1].kind == Kind::Int;
+  if (is_operator && e.name == "aten::select" && e.items.size() == 3) {
+    find_length(operation("aten::size", {*of, e.items[1]}, e.pos), counting(e.items[2]), e.pos);
+  } else if (is_operator && e.name == "aten::slice" && e.items.size() >= 4) {
+    // Slices that follow one another.
+    const std::optional<Counting> from = counting(e.items[2]), to = counting(e.items[3]);
+    if (from && to && from->step == to->step && from->start + from->step == to->start)
+      find_length(operation("aten::size", {*of, e.items[1]}, e.pos), from, e.pos);
+  } else if (e.kind == Kind::Subscript) {
+    find_length(operation("aten::len", {*of}, e.pos), counting(e.items[1]), e.pos);
+  }
+}
+
+void Loop::find_length(Expr size, const std::optional<Counting>& at, program::Pos pos) {
+  if (!at) return;
+  const auto plus = [&](Expr e, int64_t n) {
+    return n == 0 ? std::move(e) : operation("aten::add", {std::move(e), integer(n, pos)}, pos);
+  };
+  if (at->step == -1 && at->start + 1 == static_cast<int64_t>(count_)) {
+    length_ = std::move(size);
+  } else if (at->step == 1 && at->start >= 0) {
+    length_ = plus(std::move(size), -at->start);
+  } else if (at->step > 1 && at->start >= 0) {
+    length_ =
+        operation("aten::floordiv", {plus(std::move(size), at->step - 1 - at->start), integer(at->step, pos)}, pos);
+  }
+}
+
+void Loop::count_from_last(Expr& e) {
+  if (const std::optional<Counting> at = counting(e);
+      at && at->step == -1 && at->start + 1 == static_cast<int64_t>(count_)) {
+    const program::Pos pos = e.pos;
+    e = operation("aten::sub", {operation("aten::sub", {*length_, integer(1, pos)}, pos), name_of(index_)}, pos);
+    return;
+  }
+  for (Expr& item : e.items) count_from_last(item);
+}
+
+std::optional<Expr> Loop::common_constant(const std::vector<const Expr*>& all) {
+  const Expr& first = *all[0];
+  if (std::ranges::all_of(all, [&](const Expr* e) { return e->integer == first.integer; })) return first;
+  std::vector<Expr> numbers;
+  for (const Expr* e : all) {
+    const program::Data& data = program_.constants.at(static_cast<size_t>(e->integer));
+    if (!data.tensor || data.tensor->dtype != DType::Int64 || !data.tensor->sizes.empty()) return std::nullopt;
+    numbers.push_back(integer(integers_of(*data.tensor)[0], e->pos));
+  }
+  std::vector<const Expr*> pointers;
+  for (const Expr& e : numbers) pointers.push_back(&e);
+  std::optional<Expr> number = common_integer(pointers);
+  if (!number) return std::nullopt;
+  return operation("prim::NumToTensor", {*std::move(number)}, first.pos);
+}
+
+std::optional<Expr> Loop::common_integer(const std::vector<const Expr*>& all) {
+  const Expr& first = *all[0];
+  const int64_t step = all[1]->integer - first.integer;
+  for (size_t g = 1; g < all.size(); ++g)
+    if (all[g]->integer - all[g - 1]->integer != step) return std::nullopt;
+  if (step == 0) return first;
+  counts_ = true;
+  Expr out = name_of(index_);
+  out.pos = first.pos;
+  if (step != 1) out = operation("aten::mul", {std::move(out), integer(step, first.pos)}, first.pos);
+  if (first.integer != 0) out = operation("aten::add", {std::move(out), first}, first.pos);
+  return out;
+}
+
+std::optional<Expr> Loop::common_name(const std::vector<const Expr*>& all) {
+  const Expr& first = *all[0];
+  const auto made_first = made_.find(first.name);
+  const bool outside = made_first == made_.end();
+  if (outside && std::ranges::all_of(all, [&](const Expr* e) { return e->name == first.name; })) return first;
+  // The group that makes it, relative to the one that takes it.
+  const auto made_by = [&](size_t g, size_t back, const Made& like) {
+    const auto found = made_.find(all[g]->name);
+    return found != made_.end() && found->second.group + back == g && found->second.statement == like.statement &&
+           found->second.target == like.target;
+  };
+  if (!outside) {
+    for (size_t g = 0; g < all.size(); ++g)
+      if (!made_by(g, 0, made_first->second)) return std::nullopt;
+    return first;
+  }
+  const auto made_second = made_.find(all[1]->name);
+  if (made_second == made_.end()) return std::nullopt;
+  for (size_t g = 1; g < all.size(); ++g)
+    if (!made_by(g, 1, made_second->second)) return std::nullopt;
+  for (const Carried& c : carried_)
+    if (c.made.statement == made_second->second.statement && c.made.target == made_second->second.target &&
+        c.before.name == first.name)
+      return name_of(c.name);
+  carried_.push_back({made_second->second, first, new_name_("carried")});
+  return name_of(carried_.back().name);
+}
+
+}  // namespace lithify::merge
