@@ -78,17 +78,13 @@ Converted convert(const std::vector<Source>& sources, const ExportOptions& optio
   const ExportOptions all = settled(*opened, options);
   const size_t other_results = followed ? followed->conditions.size() + followed->sizes : 0;
   const bool single = opened->traces().size() == 1 && opened->program().traced;
-  // Elements that are taken one after the other, to the last, are those of a loop.
-  std::optional<Converted> loops;
-  if (single) loops = with_loops(opened, other_results, all, followed);
-  if (loops && has_loop(*loops)) return *std::move(loops);
   try {
     return converted(opened, opened->traces(), all, followed);
   } catch (const Error& e) {
-    if (single || e.first().code != Code::TracesDiverge) throw;
-    // Loops of other lengths.
-    loops = with_loops(opened, other_results, all, followed);
-    if (!loops) throw;
+    // Loops of other lengths; in a single trace, elements that are taken one after the other, to the last.
+    if (!single && e.first().code != Code::TracesDiverge) throw;
+    std::optional<Converted> loops = with_loops(opened, other_results, all, followed);
+    if (!loops || (single && !has_loop(*loops))) throw;
     return *std::move(loops);
   }
 }
