@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "merge/expressions.hpp"
 #include "merge/operators.hpp"
 
 namespace lithify::merge {
@@ -468,13 +469,6 @@ class Branches {
   static std::pair<uint32_t, uint64_t> key(const Ref& r) { return {r.column, r.id}; }
 
   Ref ref(size_t trace, ValueRef v) const { return {layout_.column_of[trace][v.step], v.result}; }
-
-  static Expr name_of(const std::string& name) {
-    Expr out;
-    out.kind = Expr::Kind::Name;
-    out.name = name;
-    return out;
-  }
 
   /// Where something is, as seen from a block: an item of it or of one around it, or inside an if among these.
   struct Position {

@@ -54,6 +54,12 @@ Stmt assignment(const std::string& name, Expr value, const Stmt& like) {
   return out;
 }
 
+std::optional<int64_t> number_of(const program::Program& program, const Expr& constant) {
+  const program::Data& data = program.constants.at(static_cast<size_t>(constant.integer));
+  if (!data.tensor || data.tensor->dtype != DType::Int64 || !data.tensor->sizes.empty()) return std::nullopt;
+  return integers_of(*data.tensor)[0];
+}
+
 void replace_names(Expr& e, const std::unordered_map<std::string, Expr>& by) {
   if (e.kind == Kind::Name)
     if (const auto found = by.find(e.name); found != by.end()) {

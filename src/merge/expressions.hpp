@@ -1,6 +1,7 @@
 // Making, comparing and walking expressions of a program.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,6 +19,8 @@ program::Expr element(program::Expr list, program::Expr index, program::Pos pos)
 bool is_element(const program::Expr& e);
 /// name = value, with the place and the module of another statement.
 program::Stmt assignment(const std::string& name, program::Expr value, const program::Stmt& like);
+/// The number that a constant of the program is as a 0-d tensor of int64; nothing for other constants.
+std::optional<int64_t> number_of(const program::Program& program, const program::Expr& constant);
 /// Puts expressions in the place of names.
 void replace_names(program::Expr& e, const std::unordered_map<std::string, program::Expr>& by);
 /// The names that a statement sets, in order, each once.
@@ -26,10 +29,10 @@ void add_targets(const program::Stmt& s, std::vector<std::string>& out);
 bool same_apart_from_items(const program::Expr& a, const program::Expr& b);
 
 /// Calls f with the expressions of a statement, and of those inside of it.
-template <class F>
-void for_each_expr(program::Stmt& s, F f) {
-  for (program::Expr& e : s.values) f(e);
-  for (program::Stmt& inner : s.body) for_each_expr(inner, f);
+template <class Stmt, class F>
+void for_each_expr(Stmt& s, F f) {
+  for (auto& e : s.values) f(e);
+  for (auto& inner : s.body) for_each_expr(inner, f);
 }
 
 }  // namespace lithify::merge

@@ -17,7 +17,7 @@ Loop::Loop(const program::Program& program, const std::vector<Stmt>& body, size_
   for (size_t at = 0; at < period * count; ++at) {
     std::vector<std::string> targets;
     add_targets(body[first + at], targets);
-    for (size_t r = 0; r < targets.size(); ++r) made_.try_emplace(targets[r], Made{at / period, at % period, r});
+    for (size_t r = 0; r < targets.size(); ++r) made_.try_emplace(targets[r], Made{at / period, {at % period, r}});
   }
 }
 
@@ -43,15 +43,13 @@ bool Loop::find_length() {
 }
 
 std::optional<Expr> Loop::after(const Expr& name) {
-  const auto found = made_.find(name.name);
-  if (found == made_.end()) return std::nullopt;
-  const Made& m = found->second;
-  if (m.group + 1 == count_)
+  const Made* m = made(name);
+  if (!m) return std::nullopt;
+  if (m->group + 1 == count_)
     for (const Carried& c : carried_)
-      if (c.made.statement == m.statement && c.made.target == m.target) return name_of(c.name);
+      if (c.made == m->value) return name_of(c.name);
   ++single_uses_;
-  return element(name_of(list_of({{m.statement, m.target}})), integer(static_cast<int64_t>(m.group), name.pos),
-                 name.pos);
+  return element(name_of(list_of({m->value})), integer(static_cast<int64_t>(m->group), name.pos), name.pos);
 }
 
 std::optional<std::string> Loop::list_at(std::span<const Expr> items, size_t& taken) {
@@ -59,15 +57,14 @@ std::optional<std::string> Loop::list_at(std::span<const Expr> items, size_t& ta
   while (values.size() < items.size()) {
     const Made* m = made(items[values.size()]);
     if (!m || m->group != 0) break;
-    values.push_back({m->statement, m->target});
+    values.push_back(m->value);
   }
   if (values.empty() || !std::ranges::is_sorted(values, std::less_equal()) || items.size() < values.size() * count_)
     return std::nullopt;
   taken = values.size() * count_;
   for (size_t i = 0; i < taken; ++i) {
     const Made* m = made(items[i]);
-    if (!m || m->group != i / values.size() || Value{m->statement, m->target} != values[i % values.size()])
-      return std::nullopt;
+    if (!m || m->group != i / values.size() || m->value != values[i % values.size()]) return std::nullopt;
   }
   return list_of(values);
 }
@@ -107,7 +104,7 @@ std::vector<Stmt> Loop::statements() {
     loop.body.push_back(std::move(inner_[j]));
     for (const auto& [values, list] : lists_)
       for (const Value& v : values)
-        if (v.statement == j) loop.body.push_back(append(list, inner_name(v.statement, v.target), loop.body.back()));
+        if (v.statement == j) loop.body.push_back(append(list, inner_name(v), loop.body.back()));
   }
   if (!carried_.empty()) {
     Stmt next = assignment("", Expr(), like);
@@ -115,7 +112,7 @@ std::vector<Stmt> Loop::statements() {
     next.values.clear();
     for (const Carried& c : carried_) {
       next.targets.push_back(c.name);
-      next.values.push_back(name_of(inner_name(c.made.statement, c.made.target)));
+      next.values.push_back(name_of(inner_name(c.made)));
     }
     loop.body.push_back(std::move(next));
   }
@@ -123,10 +120,10 @@ std::vector<Stmt> Loop::statements() {
   return out;
 }
 
-std::string Loop::inner_name(size_t statement, size_t target) const {
+std::string Loop::inner_name(const Value& value) const {
   std::vector<std::string> targets;
-  add_targets(body_[first_ + statement], targets);
-  return targets.at(target);
+  add_targets(body_[first_ + value.statement], targets);
+  return targets.at(value.target);
 }
 
 const std::string& Loop::list_of(const Values& values) {
@@ -140,6 +137,18 @@ const Loop::Made* Loop::made(const Expr& e) const {
   return found == made_.end() ? nullptr : &found->second;
 }
 
+template <class Whole, class Part>
+bool Loop::common(const std::vector<const Whole*>& all, std::vector<Part> Whole::*member, Whole& out) {
+  for (size_t i = 0; i < (out.*member).size(); ++i) {
+    std::vector<const Part*> parts;
+    for (const Whole* whole : all) parts.push_back(&(whole->*member)[i]);
+    std::optional<Part> part = common(parts);
+    if (!part) return false;
+    (out.*member)[i] = *std::move(part);
+  }
+  return true;
+}
+
 std::optional<Stmt> Loop::common(const std::vector<const Stmt*>& all) {
   const Stmt& first = *all[0];
   Stmt out = first;
@@ -147,20 +156,7 @@ std::optional<Stmt> Loop::common(const std::vector<const Stmt*>& all) {
     if (s->kind != first.kind || s->targets.size() != first.targets.size() || s->unpack != first.unpack ||
         s->values.size() != first.values.size() || s->body.size() != first.body.size() || !s->orelse.empty())
       return std::nullopt;
-  for (size_t v = 0; v < first.values.size(); ++v) {
-    std::vector<const Expr*> values;
-    for (const Stmt* s : all) values.push_back(&s->values[v]);
-    std::optional<Expr> e = common(values);
-    if (!e) return std::nullopt;
-    out.values[v] = *std::move(e);
-  }
-  for (size_t b = 0; b < first.body.size(); ++b) {
-    std::vector<const Stmt*> inner;
-    for (const Stmt* s : all) inner.push_back(&s->body[b]);
-    std::optional<Stmt> s = common(inner);
-    if (!s) return std::nullopt;
-    out.body[b] = *std::move(s);
-  }
+  if (!common(all, &Stmt::values, out) || !common(all, &Stmt::body, out)) return std::nullopt;
   return out;
 }
 
@@ -172,13 +168,7 @@ std::optional<Expr> Loop::common(const std::vector<const Expr*>& all) {
   for (const Expr* e : all)
     if (!same_apart_from_items(*e, first)) return std::nullopt;
   Expr out = first;
-  for (size_t i = 0; i < first.items.size(); ++i) {
-    std::vector<const Expr*> items;
-    for (const Expr* e : all) items.push_back(&e->items[i]);
-    std::optional<Expr> item = common(items);
-    if (!item) return std::nullopt;
-    out.items[i] = *std::move(item);
-  }
+  if (!common(all, &Expr::items, out)) return std::nullopt;
   return out;
 }
 
@@ -198,7 +188,7 @@ std::optional<Loop::Counting> Loop::counting(const Expr& e) const {
 const Expr* Loop::around(const Expr& e) const {
   const Made* m = made(e);
   if (!m) return e.kind == Kind::Name ? &e : nullptr;
-  const Stmt& s = inner_[m->statement];
+  const Stmt& s = inner_[m->value.statement];
   if (s.kind != Stmt::Kind::Assign || s.values.size() != 1) return nullptr;
   const Expr& slice = s.values[0];
   const auto is = [&](size_t i, int64_t n) { return slice.items[i].kind == Kind::Int && slice.items[i].integer == n; };
@@ -255,9 +245,9 @@ std::optional<Expr> Loop::common_constant(const std::vector<const Expr*>& all) {
   if (std::ranges::all_of(all, [&](const Expr* e) { return e->integer == first.integer; })) return first;
   std::vector<Expr> numbers;
   for (const Expr* e : all) {
-    const program::Data& data = program_.constants.at(static_cast<size_t>(e->integer));
-    if (!data.tensor || data.tensor->dtype != DType::Int64 || !data.tensor->sizes.empty()) return std::nullopt;
-    numbers.push_back(integer(integers_of(*data.tensor)[0], e->pos));
+    const std::optional<int64_t> number = number_of(program_, *e);
+    if (!number) return std::nullopt;
+    numbers.push_back(integer(*number, e->pos));
   }
   std::vector<const Expr*> pointers;
   for (const Expr& e : numbers) pointers.push_back(&e);
@@ -282,29 +272,21 @@ std::optional<Expr> Loop::common_integer(const std::vector<const Expr*>& all) {
 
 std::optional<Expr> Loop::common_name(const std::vector<const Expr*>& all) {
   const Expr& first = *all[0];
-  const auto made_first = made_.find(first.name);
-  const bool outside = made_first == made_.end();
-  if (outside && std::ranges::all_of(all, [&](const Expr* e) { return e->name == first.name; })) return first;
-  // The group that makes it, relative to the one that takes it.
-  const auto made_by = [&](size_t g, size_t back, const Made& like) {
-    const auto found = made_.find(all[g]->name);
-    return found != made_.end() && found->second.group + back == g && found->second.statement == like.statement &&
-           found->second.target == like.target;
+  // Whether each group from `from` on takes what the group so many before it makes of a value.
+  const auto made_by = [&](size_t from, size_t back, const Value& value) {
+    for (size_t g = from; g < all.size(); ++g) {
+      const Made* m = made(*all[g]);
+      if (!m || m->group + back != g || m->value != value) return false;
+    }
+    return true;
   };
-  if (!outside) {
-    for (size_t g = 0; g < all.size(); ++g)
-      if (!made_by(g, 0, made_first->second)) return std::nullopt;
-    return first;
-  }
-  const auto made_second = made_.find(all[1]->name);
-  if (made_second == made_.end()) return std::nullopt;
-  for (size_t g = 1; g < all.size(); ++g)
-    if (!made_by(g, 1, made_second->second)) return std::nullopt;
+  if (const Made* m = made(first)) return made_by(0, 0, m->value) ? std::optional(first) : std::nullopt;
+  if (std::ranges::all_of(all, [&](const Expr* e) { return e->name == first.name; })) return first;
+  const Made* second = made(*all[1]);
+  if (!second || !made_by(1, 1, second->value)) return std::nullopt;
   for (const Carried& c : carried_)
-    if (c.made.statement == made_second->second.statement && c.made.target == made_second->second.target &&
-        c.before.name == first.name)
-      return name_of(c.name);
-  carried_.push_back({made_second->second, first, new_name_("carried")});
+    if (c.made == second->value && c.before.name == first.name) return name_of(c.name);
+  carried_.push_back({second->value, first, new_name_("carried")});
   return name_of(carried_.back().name);
 }
 

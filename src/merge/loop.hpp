@@ -53,19 +53,23 @@ class Loop {
  private:
   /// Where a value is made: by which target of a statement of a group.
   struct Made {
-    size_t group = 0, statement = 0, target = 0;
+    size_t group = 0;
+    Value value;
   };
   struct Carried {
-    Made made;             ///< what an iteration leaves to the next one
+    Value made;            ///< what an iteration leaves to the next one
     program::Expr before;  ///< what the first iteration takes
     std::string name;
   };
 
   static program::Stmt append(const std::string& list, const std::string& value, const program::Stmt& like);
-  std::string inner_name(size_t statement, size_t target) const;
+  std::string inner_name(const Value& value) const;
   const std::string& list_of(const Values& values);
   const Made* made(const program::Expr& e) const;
 
+  /// The parts of statements or expressions that a member has, each one common to all; false where one is not.
+  template <class Whole, class Part>
+  bool common(const std::vector<const Whole*>& all, std::vector<Part> Whole::*member, Whole& out);
   /// The statement whose instances in the groups are these.
   std::optional<program::Stmt> common(const std::vector<const program::Stmt*>& all);
   std::optional<program::Expr> common(const std::vector<const program::Expr*>& all);

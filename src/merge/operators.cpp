@@ -15,13 +15,14 @@ std::string_view full_name(const Node& operation) {
   return named ? std::string_view(operation.expr->name) : std::string_view();
 }
 
-/// "add_" of "aten::add_.Tensor"; empty for what is not an operator of ATen.
-std::string_view aten_name(const Node& operation) {
-  std::string_view name = full_name(operation);
+/// "add_" of "aten::add_.Tensor"; empty for other operators than those of ATen.
+std::string_view aten_name(std::string_view name) {
   if (!name.starts_with("aten::")) return {};
   name.remove_prefix(6);
   return name.substr(0, name.find('.'));
 }
+
+std::string_view aten_name(const Node& operation) { return aten_name(full_name(operation)); }
 
 /// Operators on lists that change them.
 const std::set<std::string_view> list_writes = {"append", "extend",  "insert", "pop",       "clear",
@@ -71,6 +72,11 @@ const std::set<std::string_view> on_numbers = {"aten::add",
 
 const std::set<std::string_view> resizing = {"as_strided_", "resize_",   "resize_as_", "set_",       "squeeze_",
                                              "swapaxes_",   "swapdims_", "t_",         "transpose_", "unsqueeze_"};
+
+const std::set<std::string_view> to_lists = {"unbind",           "split",        "chunk",
+                                             "split_with_sizes", "tensor_split", "unsafe_split",
+                                             "unsafe_chunk",     "hsplit",       "unsafe_split_with_sizes",
+                                             "vsplit",           "dsplit",       "split_with_sizes_copy"};
 
 /// Operands by position.
 struct Operands {
@@ -125,6 +131,10 @@ bool is_on_sizes(const Node& operation) {
 bool reads_size(const Node& operation) { return full_name(operation) == "aten::size" && operation.items.size() == 2; }
 
 bool is_on_numbers(const Node& operation) { return on_numbers.contains(full_name(operation)); }
+
+bool gives_list(const Expr& operation) {
+  return operation.kind == Expr::Kind::Operator && to_lists.contains(aten_name(operation.name));
+}
 
 bool changes_sizes(const Node& operation) { return resizing.contains(aten_name(operation)); }
 

@@ -22,6 +22,9 @@ bool reads_size(const Node& operation);
 /// Whether an operator computes a number, or a tensor that stands for one, where its operands are numbers.
 bool is_on_numbers(const Node& operation);
 
+/// Whether an operator gives a list of pieces of a tensor.
+bool gives_list(const program::Expr& operation);
+
 /// Whether an operator gives the tensor that it writes to other sizes.
 bool changes_sizes(const Node& operation);
 

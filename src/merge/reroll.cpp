@@ -14,6 +14,7 @@
 #include "merge/expressions.hpp"
 #include "merge/loop.hpp"
 #include "merge/merge.hpp"
+#include "merge/operators.hpp"
 #include "merge/unrolled.hpp"
 #include "program/verify.hpp"
 
@@ -68,16 +69,6 @@ class Reroller {
   const std::vector<Stmt>& body() const { return body_; }
 
  private:
-  static bool gives_list(const Expr& e) {
-    static const std::set<std::string_view> operators = {"unbind",           "split",        "chunk",
-                                                         "split_with_sizes", "tensor_split", "unsafe_split",
-                                                         "unsafe_chunk",     "hsplit",       "unsafe_split_with_sizes",
-                                                         "vsplit",           "dsplit",       "split_with_sizes_copy"};
-    if (e.kind != Kind::Operator || !e.name.starts_with("aten::")) return false;
-    const std::string_view name = std::string_view(e.name).substr(6);
-    return operators.contains(name.substr(0, name.find('.')));
-  }
-
   /// Whether an operator splits a tensor into pieces of one known length, the last of which may be shorter.
   static bool is_split(const Expr& e) {
     return (e.name == "aten::split" || e.name == "aten::unsafe_split") && e.items.size() == 3 && e.keywords.empty() &&
@@ -285,8 +276,7 @@ void leave_called(program::Program& p) {
     for (const Expr& item : e.items) visit(item);
   };
   const program::Function& forward = p.forward();
-  std::vector<Stmt> body = forward.body;
-  for (Stmt& s : body) for_each_expr(s, visit);
+  for (const Stmt& s : forward.body) for_each_expr(s, visit);
   for (auto& [name, c] : p.classes)
     std::erase_if(c.methods, [&](const program::Function& f) {
       return !called.contains(f.name) || (called.size() == 1 && &f != &forward);

@@ -6,6 +6,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include "merge/expressions.hpp"
+
 namespace lithify::merge {
 namespace {
 
@@ -68,9 +70,7 @@ class Operations {
     if (e.kind == Kind::Int) return {"", e.integer, nullptr};
     if (e.kind == Kind::Annotate) return value(e.items[0]);
     if (e.kind == Kind::Constant)
-      if (const program::Data& data = program_.constants.at(static_cast<size_t>(e.integer));
-          data.tensor && data.tensor->dtype == DType::Int64 && data.tensor->sizes.empty())
-        return tensor_of(integers_of(*data.tensor)[0]);
+      if (const std::optional<int64_t> number = number_of(program_, e)) return tensor_of(*number);
     const auto is_nested = [&](const char* outer, const char* inner) {
       return e.kind == Kind::Operator && e.name == outer && e.items.size() == 2 && e.items[0].kind == Kind::Operator &&
              e.items[0].name == inner;
