@@ -130,8 +130,8 @@ def _whole(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
 def _question(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
     """bool(t) and the like."""
     tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
-    if len(tensors) == 1 and (size := f.number(tensors[0])) is not None:
-        return bool(size != 0)
+    if len(tensors) == 1 and (number := f.number(tensors[0])) is not None:
+        return bool(number)
     with _torch.paused():
         outcome = func(*args, **kwargs)
     return f.ask(tensors, outcome, func.__name__)
@@ -139,9 +139,9 @@ def _question(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
 
 def _item(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
     """A number of a tensor."""
-    size = f.number(args[0])
-    if size is not None:
-        return getattr(size, func.__name__)() if func.__name__.startswith("__") else size
+    number = f.number(args[0])
+    if number is not None:
+        return getattr(number, func.__name__)() if func.__name__.startswith("__") and is_number(number) else number
     if f.content(args[0], func.__name__) is None:
         f.escape_origins(args[0], func.__name__)
     with _torch.paused():
@@ -149,20 +149,29 @@ def _item(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _list(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
-    """tolist(): the elements are followed where they are a few numbers that were computed from sizes."""
+    """tolist(): the elements are followed where they are a few."""
     tensor = args[0]
     f.escape_sizes([tensor], func.__name__)
-    sizes = _torch.sizes_of(tensor)
-    if len(sizes) == 1 and sizes[0] <= MOST_NUMBERS and f.content(tensor, func.__name__) is None:
-        items = [f.number(tensor[i]) for i in range(sizes[0])]
-        if all(item is not None for item in items):
-            return items
+    if 0 < _torch.sizes_of(tensor).numel() <= MOST_NUMBERS and f.depends_on_inputs(tensor):
+        numbers: list[Any] = []
+        made = _elements(f, tensor, numbers)
+        if all(n is not None for n in numbers):
+            return made
     f.leaves(tensor, func.__name__)
     with _torch.paused():
         return func(*args, **kwargs)
 
 
-MOST_NUMBERS = 16
+MOST_NUMBERS = 64
+
+
+def _elements(f: Follower, tensor: torch.Tensor, numbers: list[Any]) -> Any:
+    """The lists of tolist(). The numbers in them are added to `numbers`."""
+    sizes = _torch.sizes_of(tensor)
+    if sizes:
+        return [_elements(f, tensor[i], numbers) for i in range(sizes[0])]
+    numbers.append(f.number(tensor))
+    return numbers[-1]
 
 
 def _data(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:

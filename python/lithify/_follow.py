@@ -16,7 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from lithify import _formula, _places, _torch
-from lithify._numbers import NUMBERS, Integer, Real, Shape, Truth, is_number
+from lithify._numbers import NUMBERS, Integer, Real, Shape, Truth, is_number, number
 from lithify._watch import Followed, Level, Watch
 
 
@@ -47,7 +47,7 @@ class Follower(TorchFunctionMode):
 
     def __init__(self, level: Level, numbers: Sequence[Any], inverted: int | None = None) -> None:
         super().__init__()
-        self.watch = Watch(level)
+        self.watch = Watch(level, self._asked)
         self.data: list[str] = []  # where contents go to Python
         self.questions: list[Question] = []
         self.since_inverted: int | None = None  # how many functions were called after the inverted question
@@ -137,16 +137,27 @@ class Follower(TorchFunctionMode):
                 size.taken(what.strip("_"))
 
     def number(self, tensor: torch.Tensor) -> Any:
-        """What a tensor holds that was computed from sizes, as a number that is followed. None for any other tensor."""
+        """What a tensor of one element holds, as a number that is followed; None where that is not possible, and where it does
+        not depend on the inputs."""
         value = _torch.value_of(tensor) if self.watch.level.sizes else None
-        if value is None or tensor.is_floating_point() or tensor.is_complex() or _torch.sizes_of(tensor).numel() != 1:
+        if value is None or tensor.is_complex() or _torch.sizes_of(tensor).numel() != 1:
             return None
         inputs, sizes = self.origins.of(value)
-        if inputs or not sizes:
+        if inputs and (not self.watch.level.symbolic or self._are_numbers(inputs)):
+            return None
+        if not inputs and (not sizes or tensor.is_floating_point()):
             return None
         with _torch.paused(), _torch.without_functions():
-            held = int(tensor.item())
-        return Integer(self.watch, _formula.leaf(value, None, held))
+            held = tensor.item() if inputs else int(tensor.item())
+        term = _formula.leaf(value, None, held, of_contents=bool(inputs))
+        if inputs:
+            self.watch.settle(term)  # what the tensor holds now
+        return number(self.watch, term)
+
+    def depends_on_inputs(self, tensor: torch.Tensor) -> bool:
+        """Whether what the tensor holds depends on contents or sizes of inputs."""
+        value = _torch.value_of(tensor) if self.watch.level.sizes else None
+        return value is not None and any(self.origins.of(value))
 
     # ---- contents ------------------------------------------------------------------------------------------------------------
 
@@ -164,9 +175,13 @@ class Follower(TorchFunctionMode):
         if not inputs:
             return None
         what = what.strip("_")
-        if all(self._numbers[i] is not None for i in inputs):
+        if self._are_numbers(inputs):
             raise UsedByPython(min(inputs), f"{what} of a number{_places.user_line()}")
         return self.report_data(f"{what} of a tensor")
+
+    def _are_numbers(self, inputs: Iterable[int]) -> bool:
+        """Whether the inputs were given as numbers."""
+        return all(self._numbers[i] is not None for i in inputs)
 
     def report_data(self, what: str) -> str:
         """Contents go to Python here."""
@@ -190,6 +205,10 @@ class Follower(TorchFunctionMode):
             for tensor in tensors:
                 self.escape_origins(tensor, what)
             return outcome
+        return self._asked(text, outcome)
+
+    def _asked(self, text: str, outcome: bool) -> bool:
+        """The outcome to go on with."""
         index, frame = len(self.questions), next(_places.frames(), None)
         self.questions.append(Question(index, frame and frame.f_code, frame.f_lasti if frame else 0, text))
         if index != self._inverted:
@@ -229,7 +248,8 @@ class Follower(TorchFunctionMode):
 
     def _is_data(self, leaf: _formula.Term) -> bool:
         assert leaf.source is not None
-        return self.origins.is_size_of_contents(leaf.source[0])
+        value, axis = leaf.source
+        return leaf.of_contents if axis is None else self.origins.is_size_of_contents(value)
 
 
 MOST_CALLS_OF_A_MESSAGE = 50  # of functions of torch, between a question and the error that it leads to

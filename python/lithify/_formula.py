@@ -74,14 +74,16 @@ class Ratio(NamedTuple):
 
 
 class Term:
-    """A size of a tensor, or an operation. `value` is what it is in this run; `named` if it has a name in texts."""
+    """A size of a tensor, a number that a tensor holds, or an operation. `value` is what it is in this run; `named` if it has a
+    name in texts; `of_contents` if it is computed from what inputs hold."""
 
-    __slots__ = ("_scalar", "named", "nonnegative", "op", "operands", "ratio", "source", "value", "weight")
+    __slots__ = ("_scalar", "named", "nonnegative", "of_contents", "op", "operands", "ratio", "source", "value", "weight")
 
     def __init__(self, op: str, operands: tuple[Operand, ...], value: Constant) -> None:
         self.op, self.operands, self.value = op, operands, value
         self.source: tuple[Value, int | None] | None = None
         self.nonnegative = _is_nonnegative(op, operands)
+        self.of_contents = any(o.of_contents for o in operands if isinstance(o, Term))
         self.ratio = _ratio(op, operands) if type(value) is float else None
         self.weight = 1 + sum(o.weight for o in operands if isinstance(o, Term))
         self.named = op in NOT_IN_TEXTS
@@ -97,12 +99,13 @@ class Term:
         return _text(self, name)[0]
 
 
-def leaf(source: Value, axis: int | None, value: Constant) -> Term:
+def leaf(source: Value, axis: int | None, value: Constant, of_contents: bool = False) -> Term:
     """The size of a tensor along an axis, or the number that a tensor of the program holds."""
     term = Term("", (), value)
     term.source = source, axis
     term.nonnegative = axis is not None
     term.named = True
+    term.of_contents = of_contents
     return term
 
 
@@ -333,7 +336,11 @@ def _sources(term: Term, program: Program) -> Value:
     value, axis = term.source
     if axis is not None:
         return program.size(value, axis)
-    return program.emit("aten::Int", [value], int)
+    kind = type(term.value)
+    return program.emit(_FROM_TENSOR[kind], [value], kind)
+
+
+_FROM_TENSOR = {int: "aten::Int", float: "aten::Float", bool: "aten::Bool"}
 
 
 def _as(operand: Operand, kind: type, program: Program) -> Value:

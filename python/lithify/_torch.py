@@ -294,6 +294,7 @@ _CONSTANTS = {"prim::Constant", "prim::GetAttr", "aten::dim"}
 _OF_CONTENTS = {f"aten::{name}" for name in ("nonzero", "nonzero_numpy", "argwhere", "masked_select", "bincount", "unique_dim")}
 _OF_CONTENTS |= {f"aten::{name}" for name in ("_unique", "_unique2", "unique_consecutive", "unique_dim_consecutive")}
 _OF_CONTENTS |= {"torchvision::nms"}
+_TO_NUMBERS = ("aten::Int", "aten::Float", "aten::Bool", "aten::ScalarImplicit")
 # Operators whose result has the sizes of their first operand.
 _LIKE_FIRST = {f"aten::{name}" for name in ("scatter", "scatter_add", "index_add", "index_copy", "index_fill", "index_put")}
 _LIKE_FIRST |= {f"aten::{name}" for name in ("masked_fill", "masked_scatter", "put", "scatter_reduce", "detach", "to")}
@@ -350,7 +351,7 @@ class Origins:
             return True
         if any(_is_of_contents(n) for kind in ("aten::index", "aten::where") for n in graph.findAllNodes(kind)):
             return True
-        numbers = (n for kind in ("aten::Int", "aten::ScalarImplicit") for n in graph.findAllNodes(kind))
+        numbers = (n for kind in _TO_NUMBERS for n in graph.findAllNodes(kind))
         return any(kind_of(n.inputsAt(0)) != "prim::NumToTensor" for n in numbers)
 
     def is_size_of_contents(self, value: Value) -> bool:
@@ -366,7 +367,7 @@ class Origins:
             kind = node.kind()
             if _is_of_contents(node):
                 return True
-            if kind in ("aten::Int", "aten::ScalarImplicit") and self.of(at).inputs:
+            if kind in _TO_NUMBERS and self.of(at).inputs:
                 return True
             if kind == "aten::repeat_interleave" and self.of(node.inputsAt(1)).inputs:
                 return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import threading
 import weakref
@@ -55,9 +56,10 @@ class Level:
 
 
 class Watch:
-    """Hears of the numbers of one capture: see _numbers.Watch."""
+    """Hears of the numbers of one capture: see _numbers.Watch. `ask` is called for a condition on contents, with a text and the
+    outcome, and returns the outcome to go on with."""
 
-    def __init__(self, level: Level) -> None:
+    def __init__(self, level: Level, ask: Callable[[str, bool], bool]) -> None:
         self.is_open = True
         self.level = level
         self.refused_hash = False
@@ -68,16 +70,21 @@ class Watch:
         self._program: _torch.Program | None = None
         self._thread = threading.get_ident()
         self._made: list[weakref.ref[Any]] = []
+        self._ask = ask
 
     def made(self, number: Any) -> None:
         self._made.append(weakref.ref(number))
 
     def condition(self, term: Term) -> bool:
         formula = term.text(self._name)
-        if formula not in self._conditions:
-            self._conditions[formula] = Condition(formula, bool(term.value), _places.place()), term
+        known = self._conditions.get(formula)
+        if known is None:
+            condition = Condition(formula, bool(term.value), _places.place())
+            if term.of_contents:
+                condition = dataclasses.replace(condition, outcome=self._ask(_on_data(condition), condition.outcome))
+            known = self._conditions[formula] = condition, term
             self.tensor(term)  # here, where the paths part
-        return bool(term.value)
+        return known[0].outcome
 
     def escape(self, term: Term, what: str) -> Constant:
         self._escaped(term.text(self._name), term, what)
@@ -135,12 +142,12 @@ class Watch:
         return bool(self._conditions or self._escapes)
 
     def take_data(self, is_data: Callable[[Term], bool]) -> list[str]:
-        """Removes what is about sizes that depend on contents, and returns where it is."""
+        """Removes what is about numbers that depend on contents, and returns where it is."""
         kept = {f: c for f, c in self._conditions.items() if not _any_leaf(c[1], is_data)}
-        data = [f"condition on a size at {c.where}" for f, (c, _) in self._conditions.items() if f not in kept]
+        data = [_on_data(c) for f, (c, _) in self._conditions.items() if f not in kept]
         self._conditions = kept
         held = {k: e for k, e in self._escapes.items() if not _any_leaf(e[1], is_data)}
-        data += [f"{e.what} of a size at {e.where}" for k, (e, _) in self._escapes.items() if k not in held]
+        data += [f"{e.what} of a number at {e.where}" for k, (e, _) in self._escapes.items() if k not in held]
         self._escapes = held
         return data
 
@@ -173,6 +180,10 @@ def _replace(numbers: list[Any]) -> None:
             holder.update(items)
         elif type(holder) is list and holder is not numbers:
             holder[:] = [plain.get(id(item), item) for item in holder]
+
+
+def _on_data(condition: Condition) -> str:
+    return f"condition on data at {condition.where}"
 
 
 def _any_leaf(term: Term, holds: Callable[[Term], bool]) -> bool:

@@ -147,8 +147,11 @@ class Reroller {
       for (const Stmt& s : block) keys.push_back(key_of(s));
       for (const Run& run : runs_of(keys)) {
         if (!failed.insert({block.size() - run.first, block.size() - run.end, run.period}).second) continue;
+        const size_t behind = block.size() - run.end;
         if (!reroll(block, run)) continue;
         any = again = true;
+        // What is behind may take elements of lists now.
+        std::erase_if(failed, [&](const auto& other) { return std::get<0>(other) <= behind; });
         break;
       }
     }

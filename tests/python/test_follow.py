@@ -522,25 +522,22 @@ def filled(x: Tensor) -> Tensor:
 
 
 DATA: list[tuple[Callable[..., Any], str]] = [
-    (lambda x, y: x * x.sum().item(), "item of a tensor"),
-    (lambda x, y: x * int(x.sum()), "int of a tensor"),
-    (lambda x, y: x * float(x.sum()), "float of a tensor"),
-    (lambda x, y: x * [1, 2, 3, 4][x.sum().long().clamp(0, 3)], "index of a tensor"),
-    (lambda x, y: x * x.tolist()[0][0], "tolist of a tensor"),
+    (lambda x, y: x * [1, 2, 3, 4][x.sum().long().clamp(0, 3)], "index of a number"),
+    (lambda x, y: x * x.repeat(5, 5).tolist()[0][0], "tolist of a tensor"),
     (lambda x, y: x + torch.from_numpy(x.numpy()), "numpy of a tensor"),
     (lambda x, y: x + torch.from_numpy(np.asarray(x)), "numpy of a tensor"),
     (lambda x, y: x + torch.from_numpy(np.from_dlpack(x.clone())), "dlpack of a tensor"),
     (lambda x, y: filled(x.clone()), "apply_ of a tensor".replace("_ ", " ")),
-    (lambda x, y: x * 2 if x.sum() > 0 else x, "bool of a tensor"),
+    (lambda x, y: x * 2 if x.sum() > 0 else x, "condition on data"),
     (lambda x, y: x * 2 if torch.equal(x, x + 1) else x, "equal of a tensor"),
     (lambda x, y: x * 2 if x.allclose(x + 1) else x, "allclose of a tensor"),
-    (lambda x, y: x * 2 if 3.0 in x else x, "item of a tensor"),
+    (lambda x, y: x * 2 if 3.0 in x else x, "condition on data"),
     (lambda x, y: x * len(str(x)), "text of a tensor"),
-    (lambda x, y: x * len(f"{x.sum()}"), "item of a tensor"),
+    (lambda x, y: x * len(f"{x.sum()}"), "text of a number"),
     (lambda x, y: x + pickle.loads(pickle.dumps(x.clone())), "pickle of a tensor"),
     (lambda x, y: x * len(x.nonzero()), ""),
-    (lambda x, y: x * 2 if len(x[x > 0]) > 3 else x, "condition on a size"),
-    (lambda x, y: x * len([0] * torch.where(x > 0)[0].shape[0]), "index of a size"),
+    (lambda x, y: x * 2 if len(x[x > 0]) > 3 else x, "condition on data"),
+    (lambda x, y: x * len([0] * torch.where(x > 0)[0].shape[0]), "index of a number"),
     (lambda x, y: x * x.untyped_storage()[0], "getitem of a storage"),
 ]
 
@@ -552,6 +549,41 @@ def test_contents(model: Callable[..., Any], what: str) -> None:
     if what:
         assert capture.data and capture.data[0].startswith(what), capture.data
     assert all(text.endswith(line) for text in capture.data) or model.__code__.co_names[:1] == ("filled",), capture.data
+
+
+NUMBERS_OF_CONTENTS: list[Callable[..., Any]] = [
+    lambda x, y: x * x.sum().item(),
+    lambda x, y: x * int(x.sum() * 10) + float(x.max()),
+    lambda x, y: x * x.tolist()[0][0],
+    lambda x, y: x[:, : int(x.abs().sum()) % 3 + 1],
+    lambda x, y: torch.arange(int(x.abs().max() * 4) + 2, device=x.device),
+    lambda x, y: torch.full((2, int(x.abs().max()) + 1), x.min().item()),
+    lambda x, y: y.repeat(int(x.abs().sum() / x.numel() + 1), 1),
+    lambda x, y: x * (x > 0).any().item() + (x.sum() > 0).item(),
+    lambda x, y: torch.tensor([x.max().item(), 1.5]) * (x.argmax().item() // 2),
+    lambda x, y: x.sum(1).add_(1)[: max(1, min(int(x.max()), 2))],
+]
+
+
+@pytest.mark.parametrize("model", NUMBERS_OF_CONTENTS, ids=by_line)
+def test_numbers_of_contents(model: Callable[..., Any]) -> None:
+    """A number that a tensor holds is a value of the program."""
+    capture = captured(model)
+    assert not capture.data
+    for at in [SAMPLE, *OTHERS]:
+        compare(model, capture, *inputs(at))
+
+
+def test_number_of_a_tensor_that_is_written_later() -> None:
+    def model(x: Tensor, y: Tensor) -> Tensor:
+        largest = x.max(1)[0]
+        before = largest[0].item()
+        largest += 5
+        return x * before + largest.sum()
+
+    capture = captured(model)
+    assert not capture.data
+    compare(model, capture, *inputs(OTHERS[0]))
 
 
 def test_threads_are_not_seen() -> None:
