@@ -5,6 +5,7 @@
 // every front end alike. C++17.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -36,13 +37,20 @@ struct CaptureRequest {
   CaptureKind kind = CaptureKind::Trace;  ///< of the capture
   Sizes sizes;                            ///< at which the model is to be run; empty for those of the sample
   bool vary_contents = false;             ///< whether the inputs are to hold other values than the sample
+  /// The outcomes that questions about what inputs hold are to have, whatever they hold: by Condition::question. A
+  /// front end that does not follow contents is not asked for it.
+  std::map<size_t, bool> outcomes = {};
 };
 
-/// A question about sizes that the code around the program asked as the model ran, such as `if x.shape[1] > 5`.
+/// A question that the code around the program asked as the model ran: about sizes, such as `if x.shape[1] > 5`, or
+/// about what inputs hold, such as `if x.max() > 5`.
 struct Condition {
-  std::string formula;   ///< over the sizes s0, s1, ...: "s0 > 5"; docs/sizes.md has the syntax
+  std::string formula;   ///< over the numbers s0, s1, ...: "s0 > 5"; docs/sizes.md has the syntax
   bool outcome = false;  ///< of the run
   std::string where;     ///< the line that asked: "model.py:12"
+  /// For one about what inputs hold: its index among all such questions of the run.
+  std::optional<size_t> question = {};
+  bool assumed = false;  ///< the model raises an error at another outcome
 };
 
 /// A number that the code around the program took of sizes, such as the one of `range(x.shape[1] // 2)`.
@@ -53,12 +61,12 @@ struct Escape {
   std::string where;    ///< the line that took it: "model.py:12"
 };
 
-/// What the code around a program does with sizes. The program returns, after the results of the model, the value of
-/// each condition (a bool) and then the sizes s0, s1, ... that formulas are about.
+/// What the code around a program does with sizes and with what inputs hold. The program returns, after the results of
+/// the model, the value of each condition (a bool) and then the numbers s0, s1, ... that formulas are about.
 struct Followed {
   std::vector<Condition> conditions;  ///< in the order in which they were asked, each formula once
   std::vector<Escape> escapes;        ///< numbers of the program come from nowhere else
-  size_t sizes = 0;                   ///< how many there are
+  size_t sizes = 0;                   ///< how many numbers there are
 };
 
 /// A program that was captured.

@@ -201,16 +201,17 @@ Exported export_model(const Model& model, const std::map<std::string, Live>& wei
 
 // ---- live models ------------------------------------------------------------------------------------------------
 
-/// lithify::Followed as Python makes it: conditions (formula, outcome, where), escapes (formula, value, what, where),
-/// and the number of sizes.
-using PythonFollowed = std::tuple<std::vector<std::tuple<std::string, bool, std::string>>,
+/// lithify::Followed as Python makes it: conditions (formula, outcome, where, question, assumed), escapes (formula,
+/// value, what, where), and the number of sizes.
+using PythonFollowed = std::tuple<std::vector<std::tuple<std::string, bool, std::string, std::optional<size_t>, bool>>,
                                   std::vector<std::tuple<std::string, double, std::string, std::string>>, size_t>;
 
 std::optional<Followed> followed_of(const std::optional<PythonFollowed>& from) {
   if (!from) return std::nullopt;
   const auto& [conditions, escapes, sizes] = *from;
   Followed out;
-  for (const auto& [formula, outcome, where] : conditions) out.conditions.push_back({formula, outcome, where});
+  for (const auto& [formula, outcome, where, question, assumed] : conditions)
+    out.conditions.push_back({formula, outcome, where, question, assumed});
   for (const auto& [formula, value, what, where] : escapes) out.escapes.push_back({formula, value, what, where});
   out.sizes = sizes;
   return out;
@@ -246,8 +247,9 @@ void define_capture(nb::module_& m) {
           "dynamic_axes"_a, "followed"_a.none(), "escaped_data"_a, "assumptions"_a, "state"_a, "plugins"_a);
 }
 
-/// A live model of Python: an object with `sample_sizes()`, `capture(kind, sizes, vary_contents)`, and `check(file,
-/// all sizes)`, which gives for each the name of an Agreement::Kind in lower case and what there is to say.
+/// A live model of Python: an object with `sample_sizes()`, `capture(kind, sizes, vary_contents, outcomes)`, and
+/// `check(file, all sizes)`, which gives for each the name of an Agreement::Kind in lower case and what there is to
+/// say.
 class PythonModel final : public FrontEnd {
  public:
   PythonModel(nb::object model, const nb::module_& errors)
@@ -267,8 +269,8 @@ class PythonModel final : public FrontEnd {
     constexpr const char* kinds[] = {"trace", "script", "export"};
     const nb::gil_scoped_acquire held;
     try {
-      return to_capture(
-          model_.attr("capture")(kinds[static_cast<int>(request.kind)], request.sizes, request.vary_contents));
+      return to_capture(model_.attr("capture")(kinds[static_cast<int>(request.kind)], request.sizes,
+                                               request.vary_contents, request.outcomes));
     } catch (nb::python_error& e) {
       if (e.matches(cannot_run_)) throw CannotRun(nb::str(e.value()).c_str());
       if (!e.matches(cannot_capture_)) throw;

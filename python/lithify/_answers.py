@@ -255,7 +255,19 @@ def _indexed(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
     """x[[0, n - 1]]: a list with tensors in it would be one index for each dimension."""
     index = args[1]
     index = tuple(map(_index, index)) if isinstance(index, tuple) else _index(index)
+    if len(args) == 3 and _is_put(args[0], index, args[2]):
+        return f.call(torch.Tensor.index_put_, (args[0], (index,), args[2]), {})
     return f.call(func, (args[0], index, *args[2:]), kwargs)
+
+
+def _is_put(tensor: torch.Tensor, index: Any, value: Any) -> bool:
+    """Whether x[index] = value writes to the elements of one index, and the value fits as it is. Dimensions of one element in
+    front of others would be left out of it, which is not so at other sizes."""
+    if not isinstance(index, torch.Tensor) or not isinstance(value, torch.Tensor) or index.dim() == 0:
+        return False
+    masks = index.dtype in (torch.bool, torch.uint8)
+    taken, made = (index.dim(), 1) if masks else (1, index.dim())
+    return value.dtype == tensor.dtype and value.dim() <= tensor.dim() - taken + made
 
 
 def _index(value: Any) -> Any:

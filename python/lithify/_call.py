@@ -88,7 +88,7 @@ class Call:
         if not self._discovers:
             return
         kind = self.strategy or "trace"
-        captured = self._capture(kind, {})
+        captured = self._capture(kind, {}, {})
         options.discover = True
         options.inputs, options.input_names = self._specifications(captured), self.input_names
         result, _ = _core.export_model(captured.file, captured.weights, None, options)
@@ -108,8 +108,10 @@ class Call:
             return []
         return list(_samples.sizes(self.arguments.tensors, self._axes_of_inputs()).items())
 
-    def capture(self, kind: How, sizes: Sequence[tuple[str, int]], vary_contents: bool) -> _core.Capture:
-        captured = self._capture(kind, dict(sizes))
+    def capture(
+        self, kind: How, sizes: Sequence[tuple[str, int]], vary_contents: bool, outcomes: Mapping[int, bool]
+    ) -> _core.Capture:
+        captured = self._capture(kind, dict(sizes), outcomes)
         self.notes += [note for note in captured.notes if note not in self.notes]
         return _core.Capture(
             file=captured.file,
@@ -149,7 +151,7 @@ class Call:
         arguments = bind(model.forward, *self._given if self._given[0] or self._given[1] else self.model.example_inputs)
         return Checker(model, arguments, [{} for _ in arguments.tensors], file)
 
-    def _capture(self, kind: How, sizes: Mapping[str, int]) -> Capture:
+    def _capture(self, kind: How, sizes: Mapping[str, int], outcomes: Mapping[int, bool]) -> Capture:
         if self.exported:
             return self._captured(lambda _: _capture.exported(self.model), "torch.export cannot save the program")
         if self.scripted:
@@ -158,12 +160,12 @@ class Call:
             return self._script()
         if kind == "export":
             return self._export()
-        return self._trace_at(sizes) if sizes else self._trace_sample()
+        return self._trace_at(sizes, outcomes) if sizes or outcomes else self._trace_sample()
 
-    def _trace_at(self, sizes: Mapping[str, int]) -> Capture:
+    def _trace_at(self, sizes: Mapping[str, int], outcomes: Mapping[int, bool]) -> Capture:
         try:
             tensors = _samples.resized(self.arguments.tensors, self._axes_of_inputs(), sizes)
-            return self._trace(dataclasses.replace(self.arguments, tensors=tensors))
+            return self._trace(dataclasses.replace(self.arguments, tensors=tensors), outcomes)
         except _capture.UsedByPython as used:
             raise CannotCapture(used.where) from None
 
@@ -197,9 +199,9 @@ class Call:
             except Exception as error:
                 raise _capture.explained(error, self.root, arguments) from error
 
-    def _trace(self, arguments: Arguments) -> Capture:
+    def _trace(self, arguments: Arguments, outcomes: Mapping[int, bool]) -> Capture:
         return self._captured(
-            lambda changes: _capture.trace(self.root, self.model, arguments, self.functions, changes.reset),
+            lambda changes: _capture.trace(self.root, self.model, arguments, self.functions, outcomes, changes.reset),
             "the tracer cannot record the model",
             arguments,
         )
@@ -207,7 +209,7 @@ class Call:
     def _trace_sample(self) -> Capture:
         while True:
             try:
-                captured = self._trace(self.arguments)
+                captured = self._trace(self.arguments, {})
             except _capture.UsedByPython as used:
                 self._keep_number(used.index, used.where)
                 continue
@@ -286,7 +288,7 @@ def _followed(followed: Followed | None) -> Any:
     """What the core takes: see module.cpp."""
     if followed is None:
         return None
-    conditions = [(c.formula, c.outcome, c.where) for c in followed.conditions]
+    conditions = [(c.formula, c.outcome, c.where, c.question, c.assumed) for c in followed.conditions]
     return conditions, [(e.formula, e.value, e.what, e.where) for e in followed.escapes], followed.sizes
 
 

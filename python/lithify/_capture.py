@@ -14,7 +14,7 @@ import logging
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -66,21 +66,22 @@ def trace(
     call: Callable[..., Any],
     arguments: Arguments,
     functions: Functions,
+    outcomes: Mapping[int, bool],
     reset: Callable[[], None],
 ) -> Capture:
-    """Records one run of `call` on the sample. `root` owns the weights that it uses, if any; `reset` puts it back where another
-    run is needed."""
+    """Records one run of `call` on the sample. `root` owns the weights that it uses, if any; `outcomes` are those that questions
+    about what the sample holds are to have; `reset` puts the model back where another run is needed."""
     resets = itertools.chain([lambda: None], itertools.repeat(reset))
 
     def run(follower: Follower) -> Capture:
         next(resets)()
         return _recorded(root, call, arguments, functions, follower)
 
-    follower, failed = Follower(LEVELS[0], arguments.numbers), ""
+    follower, failed = Follower(LEVELS[0], arguments.numbers, outcomes), ""
     for level in LEVELS:
         if level == LEVELS[1] and not follower.watch.refused_hash:
             continue  # there is nothing that it would change
-        follower = Follower(level, arguments.numbers)
+        follower = Follower(level, arguments.numbers, outcomes)
         try:
             captured = run(follower)
         except Exception as error:
@@ -92,6 +93,8 @@ def trace(
     captured.notes += _notes(level, failed)
     captured.guards = _guards.found(follower, run)
     captured.data = [text for text in captured.data if text not in captured.guards]
+    if captured.followed is not None:
+        captured.followed.assume(captured.guards)
     return captured
 
 

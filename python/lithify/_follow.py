@@ -8,7 +8,7 @@ a Condition, and a number that it takes is an Escape (see _watch.py). Contents o
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +43,10 @@ class Stopped(BaseException):  # not to be caught by the model
 
 class Follower(TorchFunctionMode):
     """The functions of torch while a trace is recorded. `numbers` are the arguments that were given as numbers; one that Python
-    takes ends the trace. `inverted` is the index of a question about contents that gets the other answer: a replay."""
+    takes ends the trace. `outcomes` are those of questions about contents, by index, whatever these are. `inverted` is the index
+    of one that gets the other outcome: a replay."""
 
-    def __init__(self, level: Level, numbers: Sequence[Any], inverted: int | None = None) -> None:
+    def __init__(self, level: Level, numbers: Sequence[Any], outcomes: Mapping[int, bool], inverted: int | None = None) -> None:
         super().__init__()
         self.watch = Watch(level, self._asked)
         self.data: list[str] = []  # where contents go to Python
@@ -53,7 +54,7 @@ class Follower(TorchFunctionMode):
         self.since_inverted: int | None = None  # how many functions were called after the inverted question
         self.origins = _torch.Origins()
         self._answers = answers(level)
-        self._numbers, self._inverted = numbers, inverted
+        self._numbers, self._outcomes, self._inverted = numbers, outcomes, inverted
         self._shapes: dict[int, Shape] = {}
 
     def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -109,7 +110,9 @@ class Follower(TorchFunctionMode):
         return torch.Size(size.taken("size") for size in shape)
 
     def _shape_of(self, value: _torch.Value, sizes: Sequence[int]) -> Shape:
-        shape = Shape(Integer(self.watch, _formula.leaf(value, axis, size)) for axis, size in enumerate(sizes))
+        of_contents = self.origins.is_size_of_contents(value)
+        terms = (_formula.leaf(value, axis, size, of_contents) for axis, size in enumerate(sizes))
+        shape = Shape(Integer(self.watch, term) for term in terms)
         self._shapes[_torch.key_of(value)] = shape
         return shape
 
@@ -205,16 +208,17 @@ class Follower(TorchFunctionMode):
             for tensor in tensors:
                 self.escape_origins(tensor, what)
             return outcome
-        return self._asked(text, outcome)
+        return self._asked(text, outcome)[1]
 
-    def _asked(self, text: str, outcome: bool) -> bool:
-        """The outcome to go on with."""
+    def _asked(self, text: str, outcome: bool) -> tuple[int, bool]:
+        """The index of the question, and the outcome to go on with."""
         index, frame = len(self.questions), next(_places.frames(), None)
+        outcome = self._outcomes.get(index, outcome)
+        if index == self._inverted:
+            outcome = not outcome
+            self.since_inverted = 0
         self.questions.append(Question(index, frame and frame.f_code, frame.f_lasti if frame else 0, text))
-        if index != self._inverted:
-            return outcome
-        self.since_inverted = 0
-        return not outcome
+        return index, outcome
 
     def _count(self) -> None:
         self.since_inverted = (self.since_inverted or 0) + 1
@@ -227,10 +231,7 @@ class Follower(TorchFunctionMode):
         """What the program returns after the outputs of the model: see _watch.Followed."""
         if not self.watch.level.sizes:
             return []
-        if self.watch.has_found() and self.origins.has_sizes_of_contents():
-            for text in self.watch.take_data(self._is_data):
-                if text not in self.data:
-                    self.data.append(text)
+        self.data += [text for text in self.watch.take_data() if text not in self.data]
         return self.watch.results()
 
     def followed(self) -> Followed | None:
@@ -239,17 +240,12 @@ class Follower(TorchFunctionMode):
 
     def inverted(self, question: Question) -> Follower:
         """For a run that differs in the answer to a question."""
-        return Follower(self.watch.level, self._numbers, question.index)
+        return Follower(self.watch.level, self._numbers, self._outcomes, question.index)
 
     def close(self) -> None:
         """Nothing is followed from here on."""
         self._shapes.clear()
         self.watch.close()
-
-    def _is_data(self, leaf: _formula.Term) -> bool:
-        assert leaf.source is not None
-        value, axis = leaf.source
-        return leaf.of_contents if axis is None else self.origins.is_size_of_contents(value)
 
 
 MOST_CALLS_OF_A_MESSAGE = 50  # of functions of torch, between a question and the error that it leads to

@@ -344,16 +344,6 @@ class Origins:
             sizes.append((key_of(of), node.inputsAt(1).toIValue() if kind == "aten::size" else None))
         return Origin(frozenset(i for origin in known for i in origin.inputs), frozenset(sizes))
 
-    def has_sizes_of_contents(self) -> bool:
-        """Whether the size of any value may depend on what the inputs hold. False is certain."""
-        graph = _state().graph()
-        if any(graph.findNode(kind) is not None for kind in _OF_CONTENTS):
-            return True
-        if any(_is_of_contents(n) for kind in ("aten::index", "aten::where") for n in graph.findAllNodes(kind)):
-            return True
-        numbers = (n for kind in _TO_NUMBERS for n in graph.findAllNodes(kind))
-        return any(kind_of(n.inputsAt(0)) != "prim::NumToTensor" for n in numbers)
-
     def is_size_of_contents(self, value: Value) -> bool:
         """Whether how large the tensor is may depend on what the inputs hold."""
         pending, seen = [value], set()

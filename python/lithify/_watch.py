@@ -6,7 +6,7 @@ import dataclasses
 import gc
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +18,17 @@ from lithify._formula import Constant, Term
 
 @dataclass(frozen=True)
 class Condition:
-    """A question about sizes whose outcome Python asked for."""
+    """A question about sizes, or about what inputs hold, whose outcome Python asked for."""
 
     formula: str  # over s0, s1, ...
     outcome: bool
     where: str  # "model.py:12"
+    question: int | None = None  # its index among the questions about what inputs hold, if it is one
+    assumed: bool = False  # another outcome raises
+
+    @property
+    def text(self) -> str:
+        return f"condition on data at {self.where}"
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,10 @@ class Followed:
     escapes: list[Escape] = field(default_factory=list)
     sizes: int = 0
 
+    def assume(self, texts: Sequence[str]) -> None:
+        """The conditions on data with these texts only have one outcome."""
+        self.conditions = [dataclasses.replace(c, assumed=c.question is not None and c.text in texts) for c in self.conditions]
+
 
 @dataclass(frozen=True)
 class Level:
@@ -57,9 +67,9 @@ class Level:
 
 class Watch:
     """Hears of the numbers of one capture: see _numbers.Watch. `ask` is called for a condition on contents, with a text and the
-    outcome, and returns the outcome to go on with."""
+    outcome. It returns the index of the question and the outcome to go on with."""
 
-    def __init__(self, level: Level, ask: Callable[[str, bool], bool]) -> None:
+    def __init__(self, level: Level, ask: Callable[[str, bool], tuple[int, bool]]) -> None:
         self.is_open = True
         self.level = level
         self.refused_hash = False
@@ -81,7 +91,8 @@ class Watch:
         if known is None:
             condition = Condition(formula, bool(term.value), _places.place())
             if term.of_contents:
-                condition = dataclasses.replace(condition, outcome=self._ask(_on_data(condition), condition.outcome))
+                question, outcome = self._ask(condition.text, condition.outcome)
+                condition = dataclasses.replace(condition, question=question, outcome=outcome)
             known = self._conditions[formula] = condition, term
             self.tensor(term)  # here, where the paths part
         return known[0].outcome
@@ -138,17 +149,10 @@ class Watch:
 
     # What is known at the end of the run.
 
-    def has_found(self) -> bool:
-        return bool(self._conditions or self._escapes)
-
-    def take_data(self, is_data: Callable[[Term], bool]) -> list[str]:
-        """Removes what is about numbers that depend on contents, and returns where it is."""
-        kept = {f: c for f, c in self._conditions.items() if not _any_leaf(c[1], is_data)}
-        data = [_on_data(c) for f, (c, _) in self._conditions.items() if f not in kept]
-        self._conditions = kept
-        held = {k: e for k, e in self._escapes.items() if not _any_leaf(e[1], is_data)}
-        data += [f"{e.what} of a number at {e.where}" for k, (e, _) in self._escapes.items() if k not in held]
-        self._escapes = held
+    def take_data(self) -> list[str]:
+        """Removes the escapes of numbers that depend on contents, and returns where they are."""
+        data = [f"{e.what} of a number at {e.where}" for e, term in self._escapes.values() if term.of_contents]
+        self._escapes = {key: (e, term) for key, (e, term) in self._escapes.items() if not term.of_contents}
         return data
 
     def results(self) -> list[torch.Tensor]:
@@ -180,13 +184,3 @@ def _replace(numbers: list[Any]) -> None:
             holder.update(items)
         elif type(holder) is list and holder is not numbers:
             holder[:] = [plain.get(id(item), item) for item in holder]
-
-
-def _on_data(condition: Condition) -> str:
-    return f"condition on data at {condition.where}"
-
-
-def _any_leaf(term: Term, holds: Callable[[Term], bool]) -> bool:
-    if term.source:
-        return holds(term)
-    return any(_any_leaf(o, holds) for o in term.operands if isinstance(o, Term))

@@ -25,6 +25,10 @@ std::string signature(const Capture& capture) {
   return out;
 }
 
+std::string one_outcome(const std::string& where) {
+  return fmt::format("a trace follows only one outcome of the condition on data at {}", where);
+}
+
 std::unique_ptr<program::Program> rerolled(const Recording& r) {
   const std::optional<Followed>& followed = r.capture.followed;
   return merge::rerolled(r.opened->program(), followed ? followed->conditions.size() + followed->sizes : 0,
@@ -32,6 +36,14 @@ std::unique_ptr<program::Program> rerolled(const Recording& r) {
 }
 
 }  // namespace
+
+std::vector<const Condition*> data_conditions(const Capture& capture) {
+  std::vector<const Condition*> out;
+  if (capture.followed)
+    for (const Condition& c : capture.followed->conditions)
+      if (c.question && !c.assumed) out.push_back(&c);
+  return out;
+}
 
 std::optional<claims::Formula> in_dimensions(const std::string& formula, const Evaluated& outcome) {
   const claims::Formula parsed = claims::Formula::parse(formula);
@@ -50,7 +62,7 @@ std::optional<claims::Formula> in_dimensions(const std::string& formula, const E
 // ---- exploring ----------------------------------------------------------------------------------------------------
 
 void Exploration::run(Capture sample) {
-  add({sample_, std::move(sample), nullptr});
+  add({sample_, std::move(sample)});
   while (true) {
     std::erase_if(sides_, [&](const Side& s) {
       const Prefix turned = side_prefix(s);
@@ -74,9 +86,10 @@ void Exploration::run(Capture sample) {
 /// Captures the other side of a condition.
 void Exploration::take(const Side& side) {
   const Prefix turned = side_prefix(side);
+  const Outcomes outcomes = outcomes_of(side);
   for (const Sizes& sizes : side.sizes) {
     try {
-      add({sizes, record(sizes), nullptr});
+      add({sizes, record(sizes, outcomes)});
       if (is_covered(turned)) return;
       failed_[turned] = fmt::format("at {} the model does not take it", text_of(sizes));
     } catch (const CannotCapture& e) {
@@ -88,12 +101,12 @@ void Exploration::take(const Side& side) {
   }
 }
 
-Capture Exploration::record(const Sizes& sizes) {
+Capture Exploration::record(const Sizes& sizes, const Outcomes& outcomes) {
   const auto start = std::chrono::steady_clock::now();
   ++runs_;
   const auto count = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   try {
-    Capture out = record_(sizes);
+    Capture out = record_(sizes, outcomes);
     seconds_ += count();
     return out;
   } catch (...) {
@@ -164,10 +177,12 @@ void Exploration::reroll(Path& path, std::unique_ptr<program::Program> first) {
 /// Records the same path at other sizes.
 void Exploration::enlarge(std::vector<Recording>& recordings) {
   const std::string key = signature(recordings[0].capture);
+  Outcomes outcomes;
+  for (const Condition* c : data_conditions(recordings[0].capture)) outcomes[*c->question] = c->outcome;
   for (const Sizes& sizes : many_sizes(recordings[0].sizes)) {
     if (recordings.size() >= enough_recordings || is_spent()) return;
     try {
-      Capture capture = record(sizes);
+      Capture capture = record(sizes, outcomes);
       if (signature(capture) != key) continue;
       auto opened = std::make_shared<const Opened>(std::vector<Source>{{capture.model, capture.inputs}});
       recordings.push_back({sizes, std::move(capture), std::move(opened)});
@@ -181,27 +196,28 @@ void Exploration::enlarge(std::vector<Recording>& recordings) {
 
 std::vector<Answer> Exploration::answers_of(const Path& path) {
   std::vector<Answer> out;
+  std::map<std::string, int> asked;  // how often a line asked about data
   const Capture& capture = path.recordings[0].capture;
   if (!capture.followed) return out;
   const Evaluated& outcome = *path.recovered.outcome;
   for (size_t i = 0; i < capture.followed->conditions.size(); ++i) {
     const Condition& c = capture.followed->conditions[i];
-    if (outcome.decided_conditions[i]) continue;
+    if (outcome.decided_conditions[i] || c.assumed) continue;
     const std::optional<claims::Formula> formula = in_dimensions(c.formula, outcome);
-    if (!formula)
-      throw Error(Code::CannotCapture,
-                  fmt::format("a trace follows only one outcome of the condition on data at {}", c.where));
-    if (formula->names().empty()) continue;
-    const size_t id = condition_id(*formula, c.where);
+    if (!formula && !c.question) throw Error(Code::CannotCapture, one_outcome(c.where));
+    if (formula && formula->names().empty()) continue;
+    // The same line asks the same again and again.
+    const std::string text = formula ? formula->str() : fmt::format("{} at {}", asked[c.where]++, c.where);
+    const size_t id = condition_id(text, {formula, c.where});
     if (std::ranges::find(out, id, &Answer::condition) == out.end())
-      out.push_back({id, c.outcome, capture.output_names.size() + i});
+      out.push_back({id, c.outcome, capture.output_names.size() + i, formula ? std::nullopt : c.question});
   }
   return out;
 }
 
-size_t Exploration::condition_id(const claims::Formula& formula, const std::string& where) {
-  const auto [known, is_new] = ids_.try_emplace(formula.str(), conditions_.size());
-  if (is_new) conditions_.push_back({formula, where});
+size_t Exploration::condition_id(const std::string& text, PathCondition condition) {
+  const auto [known, is_new] = ids_.try_emplace(text, conditions_.size());
+  if (is_new) conditions_.push_back(std::move(condition));
   return known->second;
 }
 
@@ -211,6 +227,13 @@ Exploration::Prefix Exploration::side_prefix(const Side& side) const {
     const Answer& a = paths_[side.path].answers[i];
     out.emplace_back(a.condition, (i == side.answer) != a.outcome);
   }
+  return out;
+}
+
+Outcomes Exploration::outcomes_of(const Side& side) const {
+  Outcomes out;
+  for (size_t i = 0; i <= side.answer; ++i)
+    if (const Answer& a = paths_[side.path].answers[i]; a.question) out[*a.question] = (i == side.answer) != a.outcome;
   return out;
 }
 
@@ -229,9 +252,16 @@ void Exploration::find_sides(size_t path) {
     Side side{path, i, {}};
     const Prefix turned = side_prefix(side);
     if (is_covered(turned) || failed_.contains(turned)) continue;
+    const Sizes& from = paths_[path].recordings[0].sizes;
+    if (is_on_data(turned.back().first)) {
+      side.sizes = {from};
+      sides_.push_back(std::move(side));
+      continue;
+    }
     std::vector<Wanted> wanted;
-    for (const auto& [condition, outcome] : turned) wanted.push_back({&conditions_[condition].formula, outcome});
-    side.sizes = sizes_where(wanted, paths_[path].recordings[0].sizes, sample_, sizes_for_side);
+    for (const auto& [condition, outcome] : turned)
+      if (!is_on_data(condition)) wanted.push_back({&*conditions_[condition].formula, outcome});
+    side.sizes = sizes_where(wanted, from, sample_, sizes_for_side);
     if (!side.sizes.empty()) sides_.push_back(std::move(side));
   }
 }
@@ -242,9 +272,17 @@ std::string Exploration::why_not(size_t condition, bool outcome) const {
   return "";
 }
 
+std::string Exploration::missing_data() const {
+  for (const auto& [prefix, why] : failed_)
+    for (const auto& [condition, outcome] : prefix)
+      if (is_on_data(condition)) return fmt::format("{}: {}", one_outcome(conditions_[condition].where), why);
+  return "";
+}
+
 bool Exploration::takes(const Path& path, const Sizes& sizes) const {
-  return std::ranges::all_of(
-      path.answers, [&](const Answer& a) { return outcome_at(conditions_[a.condition].formula, sizes) == a.outcome; });
+  return std::ranges::all_of(path.answers, [&](const Answer& a) {
+    return is_on_data(a.condition) || outcome_at(*conditions_[a.condition].formula, sizes) == a.outcome;
+  });
 }
 
 }  // namespace lithify::driver

@@ -1,8 +1,9 @@
-// Path exploration: which paths the code around a live model can take, by what it asks of sizes.
+// Path exploration: which paths the code around a live model can take, by what it asks of sizes and of data.
 //
-// A trace is one path, with the conditions on sizes that it met. Each condition has another side. Sizes that take it
-// are found by solving the conditions, the model is captured there as well, and so on, within a budget. A side that is
-// not captured limits what can be claimed.
+// A trace is one path, with the conditions that it met. Each condition has another side. Sizes that take it are found
+// by solving the conditions, the model is captured there as well, and so on, within a budget. A side that is not
+// captured limits what can be claimed. The other side of a condition on data is captured at the same sizes: the front
+// end goes on with the other outcome, whatever the inputs hold.
 #pragma once
 
 #include <functional>
@@ -18,24 +19,28 @@
 
 namespace lithify::driver {
 
-/// A condition on the dynamic dimensions, and the first line that asks it.
+/// A condition, and the first line that asks it.
 struct PathCondition {
-  claims::Formula formula;
+  std::optional<claims::Formula> formula;  ///< of the dynamic dimensions; nothing for a condition on data
   std::string where;
 };
+
+/// Of questions about data: see CaptureRequest::outcomes.
+using Outcomes = std::map<size_t, bool>;
 
 /// A condition that a path asked.
 struct Answer {
   size_t condition = 0;  ///< index among those of the exploration
   bool outcome = false;
-  size_t result = 0;  ///< where its value is among the results of the program
+  size_t result = 0;                    ///< where its value is among the results of the program
+  std::optional<size_t> question = {};  ///< of a condition on data
 };
 
 /// A capture at some sizes.
 struct Recording {
   Sizes sizes;
   Capture capture;
-  std::shared_ptr<const Opened> opened;
+  std::shared_ptr<const Opened> opened = nullptr;
 };
 
 /// One path. The program of its first recording is exported; further recordings of the same path show which of its
@@ -57,10 +62,13 @@ struct Budget {
 /// on data.
 std::optional<claims::Formula> in_dimensions(const std::string& formula, const Evaluated& outcome);
 
+/// The conditions on data of a capture that the model goes on from with either outcome.
+std::vector<const Condition*> data_conditions(const Capture& capture);
+
 class Exploration {
  public:
   /// Captures the model at some sizes. Throws CannotCapture where it does not run there.
-  using Record = std::function<Capture(const Sizes& sizes)>;
+  using Record = std::function<Capture(const Sizes& sizes, const Outcomes& outcomes)>;
   /// Evaluates the program of the first recording by itself. Throws Error where it cannot be exported.
   using Settle = std::function<Recovered(const std::vector<Recording>& recordings)>;
 
@@ -75,7 +83,9 @@ class Exploration {
   /// Why the side of a condition with this outcome was not captured; empty where it was, or no sizes that take it were
   /// found.
   std::string why_not(size_t condition, bool outcome) const;
-  /// Whether the model takes this path at some sizes.
+  /// Why not all is captured that the model does depending on data; empty where it is.
+  std::string missing_data() const;
+  /// Whether the model takes this path at some sizes, with some data.
   bool takes(const Path& path, const Sizes& sizes) const;
 
  private:
@@ -86,15 +96,17 @@ class Exploration {
   using Prefix = std::vector<std::pair<size_t, bool>>;  ///< conditions and outcomes
 
   void take(const Side& side);
-  Capture record(const Sizes& sizes);
+  Capture record(const Sizes& sizes, const Outcomes& outcomes);
   void add(Recording recording);
   void settle(Path& path);
   void enlarge(std::vector<Recording>& recordings);
   static void reroll(Path& path, std::unique_ptr<program::Program> first);
 
   std::vector<Answer> answers_of(const Path& path);
-  size_t condition_id(const claims::Formula& formula, const std::string& where);
+  size_t condition_id(const std::string& text, PathCondition condition);
   Prefix side_prefix(const Side& side) const;
+  Outcomes outcomes_of(const Side& side) const;
+  bool is_on_data(size_t condition) const { return !conditions_[condition].formula; }
   bool is_covered(const Prefix& prefix) const;
   void find_sides(size_t path);
   bool is_spent() const { return runs_ >= budget_.runs || seconds_ >= budget_.seconds; }

@@ -90,6 +90,8 @@ class LiveExport {
     captures.push_back(require({kind, {}, false}));
     for (const std::string& what : captures[0].escaped_data)
       note(captured(Severity::Warning, "the trace follows only one outcome of " + what));
+    for (const Condition* c : data_conditions(captures[0]))
+      note(captured(Severity::Warning, "the trace follows only one outcome of the condition on data at " + c->where));
     const std::optional<Followed> followed = captures[0].followed;
     LiveConverted out = convert(std::move(captures), kind, "asked for");
     if (followed) out.facts = one_path(*followed, *out.converted.evaluated);
@@ -124,7 +126,7 @@ class LiveExport {
     if (!traced->escaped_data.empty())
       return other_kind("a trace follows only one outcome of " + traced->escaped_data[0]);
     const Sizes sample = model_.sample_sizes();
-    if (sample.empty())
+    if (sample.empty() && data_conditions(*traced).empty())
       return convert({*std::move(traced)}, CaptureKind::Trace, "a trace of one run: no size is dynamic");
     try {
       return explored(*std::move(traced), sample);
@@ -138,12 +140,13 @@ class LiveExport {
   LiveConverted explored(Capture traced, const Sizes& sample) {
     Exploration exploration(
         sample,
-        [&](const Sizes& sizes) {
-          return capture({CaptureKind::Trace, sizes, false});
+        [&](const Sizes& sizes, const Outcomes& outcomes) {
+          return capture({CaptureKind::Trace, sizes, false, outcomes});
         },
         [&](const std::vector<Recording>& recordings) { return settled(recordings); },
         {options_.capture_runs, options_.capture_seconds});
     exploration.run(std::move(traced));
+    if (std::string why = exploration.missing_data(); !why.empty()) throw Error(Code::CannotCapture, why);
     LiveConverted out = merged(exploration);
     out.seconds = seconds_;
     return out;
@@ -197,11 +200,15 @@ class LiveExport {
           chosen.pop_back(), ++failures;
       }
     }
+    // A claim is about all data.
+    const bool asks_data = std::ranges::any_of(exploration.conditions(), [](const auto& c) { return !c.formula; });
+    if (asks_data && chosen.size() < paths.size())
+      throw Error(Code::CannotCapture, fmt::format("traces of {} paths cannot be merged: {}", paths.size(), why));
     LiveConverted out = described(exploration, chosen, *std::move(whole));
     try {
       check(exploration, chosen, out);
     } catch (const Error& e) {
-      if (chosen.size() == 1) throw;
+      if (chosen.size() == 1 || asks_data) throw;
       why = e.first().message;
       chosen = {0};
       out = described(exploration, chosen, *merged(exploration, chosen, why));
@@ -254,19 +261,26 @@ class LiveExport {
                                                   : "a trace of one run shows all that it does";
     CaptureFacts& facts = out.facts.emplace();
     facts.kind = ClaimKind::AnySize;
-    for (const PathCondition& c : exploration.conditions()) facts.conditions.push_back({c.formula.str(), c.where});
+    std::map<size_t, size_t> on_sizes;  // conditions of the exploration that are among the facts
+    for (size_t c = 0; c < exploration.conditions().size(); ++c)
+      if (const PathCondition& condition = exploration.conditions()[c]; condition.formula) {
+        on_sizes[c] = facts.conditions.size();
+        facts.conditions.push_back({condition.formula->str(), condition.where});
+      }
     for (size_t p : chosen) {
       std::string& outcomes = facts.paths.emplace_back(facts.conditions.size(), '-');
-      for (const Answer& a : paths[p].answers) outcomes[a.condition] = a.outcome ? 'T' : 'F';
+      for (const Answer& a : paths[p].answers)
+        if (const auto at = on_sizes.find(a.condition); at != on_sizes.end())
+          outcomes[at->second] = a.outcome ? 'T' : 'F';
       facts.unfollowed.merge(unfollowed(paths[p]));
       for (const Recording& r : paths[p].recordings) out.captures.push_back(r.capture);
     }
-    for (size_t c = 0; c < facts.conditions.size(); ++c)
+    for (const auto& [condition, at] : on_sizes)
       for (bool side : {false, true})
-        if (std::string why = exploration.why_not(c, side); !why.empty())
-          out.converted.evaluated->report(
-              captured(Severity::Note, fmt::format("the side of '{}' at {} that is {} is not in the file: {}",
-                                                   facts.conditions[c].formula, facts.conditions[c].where, side, why)));
+        if (std::string why = exploration.why_not(condition, side); !why.empty())
+          out.converted.evaluated->report(captured(
+              Severity::Note, fmt::format("the side of '{}' at {} that is {} is not in the file: {}",
+                                          facts.conditions[at].formula, facts.conditions[at].where, side, why)));
     if (facts.conditions.empty()) facts.paths.clear();
     return out;
   }

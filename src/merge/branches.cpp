@@ -41,11 +41,13 @@ struct Choice {
     return out;
   }
   const Ref& first() const { return refs[*Members(of).begin()]; }
-  bool constant() const {
+  Set same_as_first() const {
+    Set out = 0;
     for (size_t t : Members(of))
-      if (refs[t] != first()) return false;
-    return true;
+      if (refs[t] == first()) out |= set_of(t);
+    return out;
   }
+  bool constant() const { return same_as_first() == of; }
   /// Whether this has the values of another one, for all traces of it.
   bool covers(const Choice& other) const {
     if (!is_subset(other.of, of)) return false;
@@ -348,7 +350,7 @@ class Branches {
   }
 
   [[noreturn]] void fail(size_t trace, size_t step) const {
-    diverge(traces_[trace], trace, step, definitions_, "no condition on sizes decides which values are used");
+    diverge(traces_[trace], trace, step, definitions_, "no condition decides which values are used");
   }
 
   // ---- steps --------------------------------------------------------------------------------------------------------
@@ -524,13 +526,24 @@ class Branches {
         If& branch = *b->items[*i].branch;
         const bool makes = last && here == *last;
         const bool known = find(c, branch) != nullptr;
-        const bool chooses = (c.of & branch.body.of) != 0 && (c.of & branch.orelse.of) != 0 && !c.constant();
+        const bool chooses = (c.of & branch.body.of) != 0 && (c.of & branch.orelse.of) != 0 && !c.constant() &&
+                             can_choose(c, branch.body, branch.column) && can_choose(c, branch.orelse, branch.column);
         if (known || (makes && c.constant()) || ((makes || chooses) && is_fresh(c, branch.time))) return &branch;
         if (makes) return nullptr;
       }
       if (last && last->depth == b->depth) return nullptr;
     }
     return nullptr;
+  }
+
+  /// Whether what is known before a column decides between the values on a side of an if.
+  bool can_choose(const Choice& c, const Block& side, uint32_t column) const {
+    for (Choice rest = c.among(side.of); rest.of != 0 && !rest.constant();) {
+      const Set same = rest.same_as_first();
+      if (!split(side.of, same, rest.of & ~same, column)) return false;
+      rest = rest.among(~same);
+    }
+    return true;
   }
 
   /// A result that an if gives already.
@@ -554,9 +567,7 @@ class Branches {
   }
 
   If& new_if(const Choice& c, Block& at, uint32_t column) {
-    Set same = 0;
-    for (size_t t : Members(c.of))
-      if (c.refs[t] == c.first()) same |= set_of(t);
+    const Set same = c.same_as_first();
     const std::optional<Split> s = split(at.of, same, c.of & ~same, column);
     if (!s) {
       const size_t t = *Members(c.of & ~same ? c.of & ~same : same).begin();

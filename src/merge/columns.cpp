@@ -42,7 +42,7 @@ class Alignment {
   size_t parting_of(size_t a, size_t b) const {
     if (const std::optional<size_t> at = parting(traces_[a], traces_[b])) return *at;
     const auto [left, right] = std::ranges::mismatch(traces_[a].keys, traces_[b].keys);
-    fail(a, static_cast<size_t>(left - traces_[a].keys.begin()), "no condition on sizes decides how the model goes on");
+    fail(a, static_cast<size_t>(left - traces_[a].keys.begin()), "no condition decides how the model goes on");
   }
 
   /// The trace before `t` that has the most outcomes in common with it: before they part, and then in all.

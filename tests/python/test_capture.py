@@ -93,7 +93,7 @@ CHOICES: list[tuple[nn.Module, dict[int, str], str, str]] = [
     (Doubled(), {1: "n"}, "trace", "one run shows all"),
     (Mean(), {1: "n"}, "trace", "one run shows all"),
     (ByLength(), {1: "n"}, "trace", "2 paths, merged"),
-    (ByData(), {1: "n"}, "script", "one outcome of condition on data at .*test_capture.py"),
+    (ByData(), {1: "n"}, "trace", "2 paths, merged"),
     (OnlySample(), {0: "n"}, "trace", "one run shows all"),
 ]
 

@@ -1,0 +1,154 @@
+"""Python code that takes numbers out of tensors, decides something with them, or loops over them: right whatever inputs hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from torch import Tensor, nn
+
+import lithify
+from tests.driver import Session, compare, flat
+
+SAMPLE = (3, 6)
+SIZES = [SAMPLE, (2, 9), (1, 7), (5, 4), (7, 12), (1, 1)]  # batch, steps
+
+Forward = Callable[[nn.Module, Tensor, Tensor], object]
+MODELS: dict[str, tuple[Forward, str]] = {}
+
+
+def model(operator: str) -> Callable[[Forward], Forward]:
+    """Adds a model by its forward. Its graph has such an operator."""
+
+    def add(forward: Forward) -> Forward:
+        MODELS[forward.__name__] = forward, operator
+        return forward
+
+    return add
+
+
+def model_of(forward: Forward) -> nn.Module:
+    module = type("Model", (nn.Module,), {"forward": forward})()
+    module.linear = nn.Linear(4, 4)
+    return module.eval()
+
+
+# ---- numbers --------------------------------------------------------------------------------------
+
+
+@model("Slice")
+def longest(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    return self.linear(x)[:, : lengths.max().item()]
+
+
+@model("Range")
+def mask_of_lengths(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    return torch.arange(int(lengths.max()))[None] < lengths[:, None]
+
+
+@model("Div")
+def scaled(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    return x / max(x.abs().max().item(), 0.5)
+
+
+@model("TopK")
+def half_of_them(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    return x.topk(int(0.5 * lengths.max().item()), 1)[0]
+
+
+# ---- branches -------------------------------------------------------------------------------------
+
+
+@model("If")
+def if_long(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    if lengths.max().item() > 5:
+        return self.linear(x)
+    return x * 2
+
+
+@model("If")
+def if_any(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    if (x > 2).any():
+        x = x.clamp(max=2)
+    return self.linear(x)
+
+
+@model("If")
+def by_data_and_size(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    if x.shape[1] > 7:
+        x = x + 1
+    if x.sum() > 0 and lengths.min() > 1:
+        x = self.linear(x)
+    return x * (3 if x.shape[0] == 1 else 2)
+
+
+@model("If")
+def experts(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    out = torch.zeros_like(x)
+    for expert in range(3):
+        chosen = torch.nonzero(lengths % 3 == expert).squeeze(-1)
+        if chosen.numel() == 0:
+            continue
+        out[chosen] = self.linear(x[chosen]) * (expert + 1)
+    return out
+
+
+# ---- loops ----------------------------------------------------------------------------------------
+
+
+@model("Loop")
+def without_padding(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    return torch.cat([row[:length] for row, length in zip(x, lengths.tolist(), strict=True)])
+
+
+@model("Loop")
+def means(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    return torch.stack([x[i, : int(n)].mean(0) for i, n in enumerate(lengths)])
+
+
+@model("Loop")
+def repeated(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    return torch.stack([torch.repeat_interleave(row, int(n), 0).sum(0) for row, n in zip(x, lengths, strict=True)])
+
+
+@model("Loop")
+def grids(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    positions = []
+    for h, w in torch.stack([lengths, lengths + 1], 1).tolist():
+        rows, columns = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+        positions.append(torch.stack([rows.reshape(h, w).flatten(), columns.flatten()]))
+    return torch.cat(positions, 1)
+
+
+# ---- the tests ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_data(name: str, out: Path) -> None:
+    forward, operator = MODELS[name]
+    torch.manual_seed(0)
+    module = model_of(forward)
+    axes = {"x": {0: "batch", 1: "steps"}, "lengths": {0: "batch"}}
+    lithify.export(module, (torch.randn(*SAMPLE, 4), torch.tensor([5, 2, 4])), out, dynamic_axes=axes)
+    assert operator in {n.op_type for n in onnx.load(out).graph.node}
+    session, ran = Session(out), 0
+    for batch, steps in SIZES:
+        x, lengths = torch.randn(batch, steps, 4), torch.randint(1, steps + 1, (batch,))
+        for scale in (1, 5, -1):
+            compare(session.run(x * scale, lengths), flat(module(x * scale, lengths)), outputs=session.outputs)
+            ran += 1
+    assert ran == 3 * len(SIZES)
+
+
+def test_a_branch_that_cannot_be_taken_is_refused(out: Path) -> None:
+    """The other side of the condition fails, and not by a raise that would only guard."""
+
+    def forward(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+        return self.linear(x) if x.sum() < 1000 else self.linear(x[..., :3])
+
+    with pytest.raises(lithify.ExportError, match=r"one outcome of the condition on data at .*test_data.py"):
+        lithify.export(model_of(forward), (torch.randn(*SAMPLE, 4), torch.tensor([5, 2, 4])), out)
+    assert not out.exists()
