@@ -53,12 +53,13 @@ struct Condition {
   bool assumed = false;  ///< the model raises an error at another outcome
 };
 
-/// A number that the code around the program took of sizes, such as the one of `range(x.shape[1] // 2)`.
+/// A number that the code around the program took, such as the one of `range(x.shape[1] // 2)`.
 struct Escape {
-  std::string formula;  ///< over the sizes s0, s1, ...: "s0 // 2"
-  double value = 0;     ///< in the run
-  std::string what;     ///< how it was taken: "index", "float", "text", ...
-  std::string where;    ///< the line that took it: "model.py:12"
+  std::string formula;       ///< over the numbers s0, s1, ...: "s0 // 2"
+  double value = 0;          ///< in the run
+  std::string what;          ///< how it was taken: "index", "float", "text", ...
+  std::string where;         ///< the line that took it: "model.py:12"
+  bool of_contents = false;  ///< whether it may depend on what inputs hold
 };
 
 /// What the code around a program does with sizes and with what inputs hold. The program returns, after the results of

@@ -229,10 +229,7 @@ class Follower(TorchFunctionMode):
 
     def results(self) -> list[torch.Tensor]:
         """What the program returns after the outputs of the model: see _watch.Followed."""
-        if not self.watch.level.sizes:
-            return []
-        self.data += [text for text in self.watch.take_data() if text not in self.data]
-        return self.watch.results()
+        return self.watch.results() if self.watch.level.sizes else []
 
     def followed(self) -> Followed | None:
         """What is known of sizes outside of the program; None where they were not followed."""

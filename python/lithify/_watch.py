@@ -33,12 +33,13 @@ class Condition:
 
 @dataclass(frozen=True)
 class Escape:
-    """A number that Python took of sizes."""
+    """A number that Python took."""
 
     formula: str  # over s0, s1, ...
     value: float
     what: str  # "index", "float", "text", "hash", ...
     where: str
+    of_contents: bool = False  # it may depend on what inputs hold
 
 
 @dataclass
@@ -134,7 +135,7 @@ class Watch:
     def _escaped(self, formula: str, term: Term, what: str) -> None:
         where = _places.place()
         if (formula, where) not in self._escapes and not _places.is_logged():
-            self._escapes[formula, where] = Escape(formula, float(term.value.real), what, where), term
+            self._escapes[formula, where] = Escape(formula, float(term.value.real), what, where, term.of_contents), term
 
     def _name(self, term: Term) -> str:
         named = self._names.get(id(term))
@@ -148,12 +149,6 @@ class Watch:
         return self._program
 
     # What is known at the end of the run.
-
-    def take_data(self) -> list[str]:
-        """Removes the escapes of numbers that depend on contents, and returns where they are."""
-        data = [f"{e.what} of a number at {e.where}" for e, term in self._escapes.values() if term.of_contents]
-        self._escapes = {key: (e, term) for key, (e, term) in self._escapes.items() if not term.of_contents}
-        return data
 
     def results(self) -> list[torch.Tensor]:
         """The outcomes of the conditions and the sizes, as the last results of the program."""

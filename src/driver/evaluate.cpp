@@ -65,10 +65,19 @@ std::optional<std::vector<sym::Expr>> sizes_in(const std::string& formula, const
 /// number on the path that is given shows nothing of other sizes.
 void find_escaped(const Followed& followed, Evaluated& out) {
   auto is_fixed = [&](sym::Expr size) { return out.sym->known(size).is_constant(); };
+  auto is_size = [&](sym::Expr size) {
+    return std::ranges::all_of(sym::symbols(size), [&](sym::Expr s) {
+      return std::ranges::any_of(out.dimensions, [&](const auto& d) { return d.second == s; });
+    });
+  };
   out.escaped_sizes.emplace();
   for (const Escape& e : followed.escapes) {
     const std::optional<std::vector<sym::Expr>> sizes = sizes_in(e.formula, out);
     if (sizes && std::ranges::all_of(*sizes, is_fixed)) continue;
+    if (e.of_contents && (!sizes || !std::ranges::all_of(*sizes, is_size))) {
+      out.escaped_data.push_back(fmt::format("{} of a number at {}", e.what, e.where));
+      continue;
+    }
     out.escaped.push_back(fmt::format("{} of a size at {}", e.what, e.where));
     for (const auto& [name, symbol] : out.dimensions)
       if (!sizes || std::ranges::any_of(*sizes, [symbol = symbol](sym::Expr s) {

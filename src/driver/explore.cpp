@@ -37,14 +37,6 @@ std::unique_ptr<program::Program> rerolled(const Recording& r) {
 
 }  // namespace
 
-std::vector<const Condition*> data_conditions(const Capture& capture) {
-  std::vector<const Condition*> out;
-  if (capture.followed)
-    for (const Condition& c : capture.followed->conditions)
-      if (c.question && !c.assumed) out.push_back(&c);
-  return out;
-}
-
 std::optional<claims::Formula> in_dimensions(const std::string& formula, const Evaluated& outcome) {
   const claims::Formula parsed = claims::Formula::parse(formula);
   std::map<std::string, claims::Formula> sizes;
@@ -62,7 +54,7 @@ std::optional<claims::Formula> in_dimensions(const std::string& formula, const E
 // ---- exploring ----------------------------------------------------------------------------------------------------
 
 void Exploration::run(Capture sample) {
-  add({sample_, std::move(sample)});
+  add({sample_, {}, std::move(sample)});
   while (true) {
     std::erase_if(sides_, [&](const Side& s) {
       const Prefix turned = side_prefix(s);
@@ -89,7 +81,7 @@ void Exploration::take(const Side& side) {
   const Outcomes outcomes = outcomes_of(side);
   for (const Sizes& sizes : side.sizes) {
     try {
-      add({sizes, record(sizes, outcomes)});
+      add({sizes, outcomes, record(sizes, outcomes)});
       if (is_covered(turned)) return;
       failed_[turned] = fmt::format("at {} the model does not take it", text_of(sizes));
     } catch (const CannotCapture& e) {
@@ -177,15 +169,14 @@ void Exploration::reroll(Path& path, std::unique_ptr<program::Program> first) {
 /// Records the same path at other sizes.
 void Exploration::enlarge(std::vector<Recording>& recordings) {
   const std::string key = signature(recordings[0].capture);
-  Outcomes outcomes;
-  for (const Condition* c : data_conditions(recordings[0].capture)) outcomes[*c->question] = c->outcome;
+  const Outcomes outcomes = recordings[0].outcomes;
   for (const Sizes& sizes : many_sizes(recordings[0].sizes)) {
     if (recordings.size() >= enough_recordings || is_spent()) return;
     try {
       Capture capture = record(sizes, outcomes);
       if (signature(capture) != key) continue;
       auto opened = std::make_shared<const Opened>(std::vector<Source>{{capture.model, capture.inputs}});
-      recordings.push_back({sizes, std::move(capture), std::move(opened)});
+      recordings.push_back({sizes, outcomes, std::move(capture), std::move(opened)});
     } catch (const CannotCapture&) {
       continue;
     }

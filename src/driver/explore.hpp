@@ -39,6 +39,7 @@ struct Answer {
 /// A capture at some sizes.
 struct Recording {
   Sizes sizes;
+  Outcomes outcomes;
   Capture capture;
   std::shared_ptr<const Opened> opened = nullptr;
 };
@@ -61,9 +62,6 @@ struct Budget {
 /// A formula over the sizes s0, s1, ... of lithify::Followed as one of the dynamic dimensions; nothing where it depends
 /// on data.
 std::optional<claims::Formula> in_dimensions(const std::string& formula, const Evaluated& outcome);
-
-/// The conditions on data of a capture that the model goes on from with either outcome.
-std::vector<const Condition*> data_conditions(const Capture& capture);
 
 class Exploration {
  public:

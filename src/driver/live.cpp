@@ -90,22 +90,24 @@ class LiveExport {
     captures.push_back(require({kind, {}, false}));
     for (const std::string& what : captures[0].escaped_data)
       note(captured(Severity::Warning, "the trace follows only one outcome of " + what));
-    for (const Condition* c : data_conditions(captures[0]))
-      note(captured(Severity::Warning, "the trace follows only one outcome of the condition on data at " + c->where));
     const std::optional<Followed> followed = captures[0].followed;
     LiveConverted out = convert(std::move(captures), kind, "asked for");
+    for (const std::string& what : out.converted.evaluated->escaped_data)
+      note(captured(Severity::Warning, "the trace follows only one outcome of " + what));
     if (followed) out.facts = one_path(*followed, *out.converted.evaluated);
     return out;
   }
 
   /// What is known of one trace that was not explored: the conditions of its path are constraints.
-  static CaptureFacts one_path(const Followed& followed, const Evaluated& evaluated) {
+  CaptureFacts one_path(const Followed& followed, const Evaluated& evaluated) {
     CaptureFacts out;
     out.kind = ClaimKind::AnySize;
     std::string& path = out.paths.emplace_back();
     for (size_t i = 0; i < followed.conditions.size(); ++i) {
       const Condition& c = followed.conditions[i];
       const std::optional<claims::Formula> formula = in_dimensions(c.formula, evaluated);
+      if (!formula && !c.assumed && !evaluated.decided_conditions[i])
+        note(captured(Severity::Warning, "the trace follows only one outcome of the condition on data at " + c.where));
       if (!formula || formula->names().empty() || evaluated.decided_conditions[i]) continue;
       out.conditions.push_back({formula->str(), c.where});
       path += c.outcome ? 'T' : 'F';
@@ -126,7 +128,7 @@ class LiveExport {
     if (!traced->escaped_data.empty())
       return other_kind("a trace follows only one outcome of " + traced->escaped_data[0]);
     const Sizes sample = model_.sample_sizes();
-    if (sample.empty() && data_conditions(*traced).empty())
+    if (sample.empty() && (!traced->followed || !uses_data(*traced->followed)))
       return convert({*std::move(traced)}, CaptureKind::Trace, "a trace of one run: no size is dynamic");
     try {
       return explored(*std::move(traced), sample);
@@ -176,7 +178,14 @@ class LiveExport {
       out.outcome->decided_conditions = decided;
     }
     if (out.outcome->failed()) throw Error(out.outcome->diagnostics);
+    if (!out.outcome->escaped_data.empty())
+      throw Error(Code::CannotCapture, "a trace follows only one outcome of " + out.outcome->escaped_data[0]);
     return out;
+  }
+
+  static bool uses_data(const Followed& followed) {
+    return std::ranges::any_of(followed.conditions, [](const Condition& c) { return c.question && !c.assumed; }) ||
+           std::ranges::any_of(followed.escapes, &Escape::of_contents);
   }
 
   /// The paths as one program. Paths that cannot be merged with the others are left out, never that of the sample.

@@ -543,10 +543,13 @@ DATA: list[tuple[Callable[..., Any], str]] = [
 @pytest.mark.parametrize(("model", "what"), DATA, ids=by_line)
 def test_contents(model: Callable[..., Any], what: str) -> None:
     capture = captured(model)
+    assert capture.followed is not None
     line = f" at {__file__}:{model.__code__.co_firstlineno}"
+    numbers = [f"{e.what} of a number at {e.where}" for e in capture.followed.escapes if e.of_contents]
+    data = [*capture.data, *numbers]
     if what:
-        assert capture.data and capture.data[0].startswith(what), capture.data
-    assert all(text.endswith(line) for text in capture.data) or model.__code__.co_names[:1] == ("filled",), capture.data
+        assert data and data[0].startswith(what), data
+    assert all(text.endswith(line) for text in data) or model.__code__.co_names[:1] == ("filled",), data
 
 
 NUMBERS_OF_CONTENTS: list[Callable[..., Any]] = [
