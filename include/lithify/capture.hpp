@@ -45,17 +45,18 @@ struct CaptureRequest {
 /// A question that the code around the program asked as the model ran: about sizes, such as `if x.shape[1] > 5`, or
 /// about what inputs hold, such as `if x.max() > 5`.
 struct Condition {
-  std::string formula;   ///< over the numbers s0, s1, ...: "s0 > 5"; docs/sizes.md has the syntax
+  /// Over the numbers s0, s1, ...: "s0 > 5"; docs/sizes.md has the syntax. Empty where it is about numbers that inputs
+  /// hold.
+  std::string formula;
   bool outcome = false;  ///< of the run
   std::string where;     ///< the line that asked: "model.py:12"
   /// For one about what inputs hold: its index among all such questions of the run.
   std::optional<size_t> question = {};
-  bool assumed = false;  ///< the model raises an error at another outcome
 };
 
 /// A number that the code around the program took, such as the one of `range(x.shape[1] // 2)`.
 struct Escape {
-  std::string formula;       ///< over the numbers s0, s1, ...: "s0 // 2"
+  std::string formula;       ///< over the numbers s0, s1, ...: "s0 // 2"; empty where it is of what inputs hold
   double value = 0;          ///< in the run
   std::string what;          ///< how it was taken: "index", "float", "text", ...
   std::string where;         ///< the line that took it: "model.py:12"
@@ -65,9 +66,10 @@ struct Escape {
 /// What the code around a program does with sizes and with what inputs hold. The program returns, after the results of
 /// the model, the value of each condition (a bool) and then the numbers s0, s1, ... that formulas are about.
 struct Followed {
-  std::vector<Condition> conditions;  ///< in the order in which they were asked, each formula once
-  std::vector<Escape> escapes;        ///< numbers of the program come from nowhere else
-  size_t sizes = 0;                   ///< how many numbers there are
+  /// In the order in which they were asked, each once. Those that the model raises at another outcome of are not here.
+  std::vector<Condition> conditions;
+  std::vector<Escape> escapes;  ///< numbers of the program come from nowhere else
+  size_t sizes = 0;             ///< how many numbers there are
 };
 
 /// A program that was captured.
@@ -83,7 +85,7 @@ struct Capture {
   std::vector<std::string> escaped_data;
   std::vector<std::string> state;        ///< numbers of the model that every run changes and that its results depend on
   std::vector<CustomOperator> plugins;   ///< for operators that only this program has
-  std::vector<std::string> assumptions;  ///< what the program assumes of its inputs, each a clause: "that ..."
+  std::vector<std::string> assumptions;  ///< questions about data of which only the recorded outcome gives results
   std::shared_ptr<const void> keep;      ///< owns the memory that `model` points into
 };
 

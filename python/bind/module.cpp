@@ -201,17 +201,17 @@ Exported export_model(const Model& model, const std::map<std::string, Live>& wei
 
 // ---- live models ------------------------------------------------------------------------------------------------
 
-/// lithify::Followed as Python makes it: conditions (formula, outcome, where, question, assumed), escapes (formula,
+/// lithify::Followed as Python makes it: conditions (formula, outcome, where, question), escapes (formula,
 /// value, what, where, of contents), and the number of sizes.
-using PythonFollowed = std::tuple<std::vector<std::tuple<std::string, bool, std::string, std::optional<size_t>, bool>>,
+using PythonFollowed = std::tuple<std::vector<std::tuple<std::string, bool, std::string, std::optional<size_t>>>,
                                   std::vector<std::tuple<std::string, double, std::string, std::string, bool>>, size_t>;
 
 std::optional<Followed> followed_of(const std::optional<PythonFollowed>& from) {
   if (!from) return std::nullopt;
   const auto& [conditions, escapes, sizes] = *from;
   Followed out;
-  for (const auto& [formula, outcome, where, question, assumed] : conditions)
-    out.conditions.push_back({formula, outcome, where, question, assumed});
+  for (const auto& [formula, outcome, where, question] : conditions)
+    out.conditions.push_back({formula, outcome, where, question});
   for (const auto& [formula, value, what, where, of_contents] : escapes)
     out.escapes.push_back({formula, value, what, where, of_contents});
   out.sizes = sizes;

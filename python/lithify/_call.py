@@ -46,6 +46,7 @@ class Call:
         self.notes: list[str] = []
         self._discovers = False  # whether the dynamic axes are detected
         self.checks = True  # whether exported files may be compared with the model
+        self._guards: set[str] = set()  # questions about what inputs hold that are known to raise at another outcome
         self.constants: dict[str, tuple[Any, str]] = {}  # arguments that are no inputs, and why
         _mistakes.check_model(model)
         _mistakes.check_arguments(args)
@@ -200,8 +201,9 @@ class Call:
                 raise _capture.explained(error, self.root, arguments) from error
 
     def _trace(self, arguments: Arguments, outcomes: Mapping[int, bool]) -> Capture:
+        known = _capture.Known(arguments.numbers, self._axes_of_inputs(), outcomes, self._guards)
         return self._captured(
-            lambda changes: _capture.trace(self.root, self.model, arguments, self.functions, outcomes, changes.reset),
+            lambda changes: _capture.trace(self.root, self.model, arguments, self.functions, known, changes.reset),
             "the tracer cannot record the model",
             arguments,
         )
@@ -288,7 +290,7 @@ def _followed(followed: Followed | None) -> Any:
     """What the core takes: see module.cpp."""
     if followed is None:
         return None
-    conditions = [(c.formula, c.outcome, c.where, c.question, c.assumed) for c in followed.conditions]
+    conditions = [(c.formula, c.outcome, c.where, c.question) for c in followed.conditions]
     return conditions, [(e.formula, e.value, e.what, e.where, e.of_contents) for e in followed.escapes], followed.sizes
 
 

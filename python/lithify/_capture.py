@@ -14,7 +14,7 @@ import logging
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -24,7 +24,7 @@ from torch import nn
 
 from lithify import _guards, _mistakes, _patched, _torch
 from lithify._errors import CannotCapture, CannotRun
-from lithify._follow import Follower
+from lithify._follow import Follower, Known
 from lithify._follow import UsedByPython as UsedByPython
 from lithify._functions import Functions
 from lithify._signature import Arguments
@@ -66,22 +66,22 @@ def trace(
     call: Callable[..., Any],
     arguments: Arguments,
     functions: Functions,
-    outcomes: Mapping[int, bool],
+    known: Known,
     reset: Callable[[], None],
 ) -> Capture:
-    """Records one run of `call` on the sample. `root` owns the weights that it uses, if any; `outcomes` are those that questions
-    about what the sample holds are to have; `reset` puts the model back where another run is needed."""
+    """Records one run of `call` on the sample. `root` owns the weights that it uses, if any; what `known` has gets the checks
+    that are found; `reset` puts the model back where another run is needed."""
     resets = itertools.chain([lambda: None], itertools.repeat(reset))
 
     def run(follower: Follower) -> Capture:
         next(resets)()
         return _recorded(root, call, arguments, functions, follower)
 
-    follower, failed = Follower(LEVELS[0], arguments.numbers, outcomes), ""
+    follower, failed = Follower(LEVELS[0], known), ""
     for level in LEVELS:
         if level == LEVELS[1] and not follower.watch.refused_hash:
             continue  # there is nothing that it would change
-        follower = Follower(level, arguments.numbers, outcomes)
+        follower = Follower(level, known)
         try:
             captured = run(follower)
         except Exception as error:
@@ -90,11 +90,13 @@ def trace(
                 continue
             raise
         break
+    if found := _guards.found(follower, run):
+        known.checks |= found
+        follower = Follower(level, known)
+        captured = run(follower)
     captured.notes += _notes(level, failed)
-    captured.guards = _guards.found(follower, run)
-    captured.data = [text for text in captured.data if text not in captured.guards]
-    if captured.followed is not None:
-        captured.followed.assume(captured.guards)
+    captured.data = [text for text in captured.data if text not in follower.checks]
+    captured.guards = list(follower.checks)
     return captured
 
 

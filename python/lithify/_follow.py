@@ -8,8 +8,8 @@ a Condition, and a number that it takes is an Escape (see _watch.py). Contents o
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -30,6 +30,16 @@ class Question:
     text: str  # as in `data`
 
 
+@dataclass
+class Known:
+    """What is known of a run before it begins."""
+
+    numbers: Sequence[Any] = ()  # of each input: the number that it was given as, or None
+    axes: Sequence[Container[int]] = ()  # of each input: those that are dynamic; empty where that is not known
+    outcomes: Mapping[int, bool] = field(default_factory=dict)  # of questions about contents, by index, whatever these are
+    checks: set[str] = field(default_factory=set)  # questions that raise at another outcome than that of the run
+
+
 class UsedByPython(BaseException):  # not to be caught by the model
     """A traced program turns an argument that was given as a number into a Python value: it is not an input then."""
 
@@ -42,19 +52,19 @@ class Stopped(BaseException):  # not to be caught by the model
 
 
 class Follower(TorchFunctionMode):
-    """The functions of torch while a trace is recorded. `numbers` are the arguments that were given as numbers; one that Python
-    takes ends the trace. `outcomes` are those of questions about contents, by index, whatever these are. `inverted` is the index
-    of one that gets the other outcome: a replay."""
+    """The functions of torch while a trace is recorded. An argument that was given as a number, and that Python takes, ends the
+    trace. `inverted` is the index of a question about contents that gets the other outcome: a replay."""
 
-    def __init__(self, level: Level, numbers: Sequence[Any], outcomes: Mapping[int, bool], inverted: int | None = None) -> None:
+    def __init__(self, level: Level, known: Known, inverted: int | None = None) -> None:
         super().__init__()
         self.watch = Watch(level, self._asked)
         self.data: list[str] = []  # where contents go to Python
         self.questions: list[Question] = []
         self.since_inverted: int | None = None  # how many functions were called after the inverted question
-        self.origins = _torch.Origins()
+        self.origins = _torch.Origins(known.axes)
         self._answers = answers(level)
-        self._numbers, self._outcomes, self._inverted = numbers, outcomes, inverted
+        self.checks: dict[str, None] = {}  # those that were met
+        self._known, self._inverted = known, inverted
         self._shapes: dict[int, Shape] = {}
 
     def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -126,8 +136,9 @@ class Follower(TorchFunctionMode):
     def escape_sizes(self, tensors: Iterable[torch.Tensor], what: str) -> None:
         """Python may know all sizes of the tensors from here on."""
         for tensor in tensors:
-            for size in self.shape(tensor):
-                if is_number(size):
+            value = _torch.value_of(tensor)
+            for axis, size in enumerate(self.shape(tensor)):
+                if is_number(size) and not (value is not None and self.origins.is_fixed(value, axis)):
                     size.taken(what.strip("_"))
 
     def escape_origins(self, tensor: torch.Tensor, what: str) -> None:
@@ -184,7 +195,7 @@ class Follower(TorchFunctionMode):
 
     def _are_numbers(self, inputs: Iterable[int]) -> bool:
         """Whether the inputs were given as numbers."""
-        return all(self._numbers[i] is not None for i in inputs)
+        return all(self._known.numbers[i] is not None for i in inputs)
 
     def report_data(self, what: str) -> str:
         """Contents go to Python here."""
@@ -210,10 +221,13 @@ class Follower(TorchFunctionMode):
             return outcome
         return self._asked(text, outcome)[1]
 
-    def _asked(self, text: str, outcome: bool) -> tuple[int, bool]:
-        """The index of the question, and the outcome to go on with."""
+    def _asked(self, text: str, outcome: bool) -> tuple[int | None, bool]:
+        """The index of the question, None for a check, and the outcome to go on with."""
+        if text in self._known.checks:
+            self.checks[text] = None
+            return None, outcome
         index, frame = len(self.questions), next(_places.frames(), None)
-        outcome = self._outcomes.get(index, outcome)
+        outcome = self._known.outcomes.get(index, outcome)
         if index == self._inverted:
             outcome = not outcome
             self.since_inverted = 0
@@ -237,7 +251,7 @@ class Follower(TorchFunctionMode):
 
     def inverted(self, question: Question) -> Follower:
         """For a run that differs in the answer to a question."""
-        return Follower(self.watch.level, self._numbers, self._outcomes, question.index)
+        return Follower(self.watch.level, self._known, question.index)
 
     def close(self) -> None:
         """Nothing is followed from here on."""

@@ -16,13 +16,13 @@ from lithify._follow import Follower, Question, Stopped, UsedByPython
 MOST_REPLAYS = 8
 
 
-def found(follower: Follower, run: Callable[[Follower], Any]) -> list[str]:
-    """Of what is in the data of a follower, the questions that only guard. `run` records the model with another one."""
+def found(follower: Follower, run: Callable[[Follower], Any]) -> set[str]:
+    """The questions that a follower met and that only guard, by their texts. `run` records the model with another one."""
     questions = {(q.code, q.instruction): q for q in reversed(follower.questions)}
     if len(questions) > MOST_REPLAYS:
-        return []
+        return set()
     others = {q.text for q in questions.values() if not _only_raises(q, follower.inverted(q), run)}
-    return [text for text in dict.fromkeys(q.text for q in follower.questions) if text not in others]
+    return {q.text for q in follower.questions} - others
 
 
 def _only_raises(question: Question, replay: Follower, run: Callable[[Follower], Any]) -> bool:

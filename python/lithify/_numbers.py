@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
-from lithify import _formula
+from lithify import _formula, _places
 from lithify._formula import COMPUTE, Constant, Operand, Term, apply, value_of
 
 
@@ -177,6 +177,15 @@ def _binary(op: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     return (lambda self, other: calculate(op, self, other)), (lambda self, other: calculate(op, other, self))
 
 
+def _comparison(op: str) -> Callable[..., Any]:
+    def compared(self: Any, other: Any) -> Any:
+        outcome = calculate(op, self, other)
+        # Of `n > 1 and more`, the outcome itself may be the result: it is a plain one, as Python is about to ask for it.
+        return bool(outcome) if type(outcome) is Truth and _places.is_in_and_or(sys._getframe(1)) else outcome
+
+    return compared
+
+
 class Arithmetic(Number):
     """What Integer and Real have in common; of a Truth, Python computes with the integer."""
 
@@ -188,23 +197,12 @@ class Arithmetic(Number):
     __mod__, __rmod__ = _binary("%")
     __hash__ = Number.__hash__
 
-    def __lt__(self, other: Any) -> Any:
-        return calculate("<", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return calculate("<=", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return calculate(">", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return calculate(">=", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        return calculate("==", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return calculate("!=", self, other)
+    __lt__ = _comparison("<")
+    __le__ = _comparison("<=")
+    __gt__ = _comparison(">")
+    __ge__ = _comparison(">=")
+    __eq__ = _comparison("==")
+    __ne__ = _comparison("!=")
 
     def __divmod__(self, other: Any) -> Any:
         quotient = self // other

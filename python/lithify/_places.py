@@ -84,6 +84,19 @@ def _has_identity(code: types.CodeType) -> bool:
     return any(type(code.co_consts[code.co_code[2 * i - 1]]) in (int, float) for i in at)
 
 
+def is_in_and_or(frame: types.FrameType) -> bool:
+    """Whether the frame runs a comparison that is an operand of `and` or `or`, but for the last."""
+    return frame.f_lasti in _operands_of_and_or(frame.f_code)
+
+
+@functools.lru_cache(maxsize=4096)
+def _operands_of_and_or(code: types.CodeType) -> frozenset[int]:
+    """The offsets of such comparisons."""
+    all_ = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "TO_BOOL", "NOT_TAKEN")]
+    ends = ("JUMP_IF_FALSE_OR_POP", "JUMP_IF_TRUE_OR_POP", "COPY")  # the last from Python 3.12 on
+    return frozenset(a.offset for a, b in itertools.pairwise(all_) if a.opname == "COMPARE_OP" and b.opname in ends)
+
+
 def is_for_message() -> bool:
     """Whether the text that is being made only goes to a message: of a raise or an assert, a warning, a log, print. Such a text
     changes nothing that the model computes."""

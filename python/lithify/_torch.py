@@ -312,8 +312,9 @@ class Origin(NamedTuple):
 class Origins:
     """Of the values of one program. What is known of a value stays true, so it is kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, axes: Sequence[Container[int]]) -> None:
         self.values: dict[int, Value] = {}  # whose sizes are used, by key
+        self._axes = axes  # of each input: those that are dynamic
         self._known: dict[int, Origin] = {}
         self._fixed: set[int] = set()  # whose sizes do not depend on contents
 
@@ -343,6 +344,21 @@ class Origins:
             self.values[key_of(of)] = of
             sizes.append((key_of(of), node.inputsAt(1).toIValue() if kind == "aten::size" else None))
         return Origin(frozenset(i for origin in known for i in origin.inputs), frozenset(sizes))
+
+    def is_fixed(self, value: Value, axis: int) -> bool:
+        """Whether a size is certainly that of an axis of an input that is not dynamic."""
+        node = value.node()
+        while node.kind() == "aten::select" and (dim := node.inputsAt(1).toIValue()) is not None:
+            value = node.inputsAt(0)
+            rank = _rank(value)
+            if rank is None:
+                return False
+            axis += axis >= dim % rank
+            node = value.node()
+        if node.kind() != "prim::Param":
+            return False
+        index = [v.debugName() for v in node.outputs()].index(value.debugName()) - 1  # after the module
+        return 0 <= index < len(self._axes) and axis not in self._axes[index]
 
     def is_size_of_contents(self, value: Value) -> bool:
         """Whether how large the tensor is may depend on what the inputs hold."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,22 +19,17 @@ from lithify._formula import Constant, Term
 class Condition:
     """A question about sizes, or about what inputs hold, whose outcome Python asked for."""
 
-    formula: str  # over s0, s1, ...
+    formula: str  # over s0, s1, ...; empty for one about numbers that inputs hold
     outcome: bool
     where: str  # "model.py:12"
     question: int | None = None  # its index among the questions about what inputs hold, if it is one
-    assumed: bool = False  # another outcome raises
-
-    @property
-    def text(self) -> str:
-        return f"condition on data at {self.where}"
 
 
 @dataclass(frozen=True)
 class Escape:
     """A number that Python took."""
 
-    formula: str  # over s0, s1, ...
+    formula: str  # over s0, s1, ...; empty for one of numbers that inputs hold
     value: float
     what: str  # "index", "float", "text", "hash", ...
     where: str
@@ -51,10 +45,6 @@ class Followed:
     escapes: list[Escape] = field(default_factory=list)
     sizes: int = 0
 
-    def assume(self, texts: Sequence[str]) -> None:
-        """The conditions on data with these texts only have one outcome."""
-        self.conditions = [dataclasses.replace(c, assumed=c.question is not None and c.text in texts) for c in self.conditions]
-
 
 @dataclass(frozen=True)
 class Level:
@@ -68,14 +58,14 @@ class Level:
 
 class Watch:
     """Hears of the numbers of one capture: see _numbers.Watch. `ask` is called for a condition on contents, with a text and the
-    outcome. It returns the index of the question and the outcome to go on with."""
+    outcome. It returns the index of the question, or None where that is the only outcome, and the outcome to go on with."""
 
-    def __init__(self, level: Level, ask: Callable[[str, bool], tuple[int, bool]]) -> None:
+    def __init__(self, level: Level, ask: Callable[[str, bool], tuple[int | None, bool]]) -> None:
         self.is_open = True
         self.level = level
         self.refused_hash = False
         self._conditions: dict[str, tuple[Condition, Term]] = {}
-        self._escapes: dict[tuple[str, str], tuple[Escape, Term]] = {}
+        self._escapes: dict[tuple[str, bool, str], tuple[Escape, Term]] = {}
         self._names: dict[int, tuple[str, Term]] = {}
         self._tensors: dict[int, tuple[torch.Tensor, Term]] = {}
         self._program: _torch.Program | None = None
@@ -87,30 +77,31 @@ class Watch:
         self._made.append(weakref.ref(number))
 
     def condition(self, term: Term) -> bool:
-        formula = term.text(self._name)
-        known = self._conditions.get(formula)
+        formula, key = self._formula(term)
+        known = self._conditions.get(key)
         if known is None:
-            condition = Condition(formula, bool(term.value), _places.place())
+            where, question, outcome = _places.place(), None, bool(term.value)
             if term.of_contents:
-                question, outcome = self._ask(condition.text, condition.outcome)
-                condition = dataclasses.replace(condition, question=question, outcome=outcome)
-            known = self._conditions[formula] = condition, term
+                question, outcome = self._ask(f"condition on data at {where}", outcome)
+                if question is None:
+                    return outcome
+            known = self._conditions[key] = Condition(formula, outcome, where, question), term
             self.tensor(term)  # here, where the paths part
         return known[0].outcome
 
     def escape(self, term: Term, what: str) -> Constant:
-        self._escaped(term.text(self._name), term, what)
+        self._escaped(term, what)
         return term.value
 
     def text(self, term: Term) -> None:
         if not _places.is_for_message():
-            self._escaped(f"str({term.text(self._name)})", term, "text")
+            self._escaped(term, "text")
 
     def hash(self, term: Term) -> int:
         if not self.level.hashes:
             self.refused_hash = True
             raise TypeError("unhashable type: 'SymInt'")
-        self._escaped(term.text(self._name), term, "hash")
+        self._escaped(term, "hash")
         return hash(term.value)
 
     def tensor(self, term: Term) -> torch.Tensor:
@@ -132,10 +123,21 @@ class Watch:
         term.named, term.weight = True, 1
         term.scalar(self._traced())
 
-    def _escaped(self, formula: str, term: Term, what: str) -> None:
+    def _escaped(self, term: Term, what: str) -> None:
+        formula, key = self._formula(term)
+        if formula and what == "text":
+            formula = f"str({formula})"
         where = _places.place()
-        if (formula, where) not in self._escapes and not _places.is_logged():
-            self._escapes[formula, where] = Escape(formula, float(term.value.real), what, where, term.of_contents), term
+        if (key, what == "text", where) not in self._escapes and not _places.is_logged():
+            escape = Escape(formula, float(term.value.real), what, where, term.of_contents)
+            self._escapes[key, what == "text", where] = escape, term
+
+    def _formula(self, term: Term) -> tuple[str, str]:
+        """The formula of sizes, and a text that only the same term has."""
+        if _is_held(term):
+            return "", term.text(lambda t: f"n{id(t)}")
+        formula = term.text(self._name)
+        return formula, formula
 
     def _name(self, term: Term) -> str:
         named = self._names.get(id(term))
@@ -168,6 +170,15 @@ class Watch:
         self._made.clear()
         if kept:
             _replace(kept)
+
+
+def _is_held(term: Term) -> bool:
+    """Whether it is computed from a number that an input holds."""
+    if not term.of_contents:
+        return False
+    if term.source:
+        return term.source[1] is None
+    return any(_is_held(o) for o in term.operands if isinstance(o, Term))
 
 
 def _replace(numbers: list[Any]) -> None:

@@ -40,11 +40,12 @@ Converted converted(const std::shared_ptr<const Opened>& opened, const Traces& t
 }
 
 /// The traces with their loops rerolled; nothing where these differ in more than numbers, or there are none.
-std::vector<std::shared_ptr<const Opened>> rerolled(const std::shared_ptr<const Opened>& opened, size_t other_results) {
+std::vector<std::shared_ptr<const Opened>> rerolled(const std::shared_ptr<const Opened>& opened,
+                                                    const merge::OtherResults& other) {
   const auto lengths = opened->traces().size() == 1 ? merge::Lengths::Pieces : merge::Lengths::Numbers;
   std::vector<std::shared_ptr<const Opened>> out;
   for (const Trace& trace : opened->traces()) {
-    std::unique_ptr<program::Program> program = merge::rerolled(*trace.program, other_results, lengths);
+    std::unique_ptr<program::Program> program = merge::rerolled(*trace.program, other, lengths);
     if (!program || (!out.empty() && !provenance::differ_in_numbers(out[0]->program(), *program))) return {};
     out.push_back(std::make_shared<const Opened>(std::move(program), std::vector{opened}, trace.inputs));
   }
@@ -52,10 +53,10 @@ std::vector<std::shared_ptr<const Opened>> rerolled(const std::shared_ptr<const 
 }
 
 /// Nothing where there are no loops, or they do not explain the traces.
-std::optional<Converted> with_loops(const std::shared_ptr<const Opened>& opened, size_t other_results,
-                                    const ExportOptions& options, const std::optional<Followed>& followed) {
+std::optional<Converted> with_loops(const std::shared_ptr<const Opened>& opened, const ExportOptions& options,
+                                    const std::optional<Followed>& followed) {
   if (options.recover == ExportOptions::Recover::Never) return std::nullopt;
-  const std::vector<std::shared_ptr<const Opened>> loops = rerolled(opened, other_results);
+  const std::vector<std::shared_ptr<const Opened>> loops = rerolled(opened, other_results(followed));
   if (loops.empty()) return std::nullopt;
   Traces traces;
   for (const auto& o : loops) traces.push_back(o->traces()[0]);
@@ -72,18 +73,21 @@ bool has_loop(const Converted& c) {
 
 }  // namespace
 
+merge::OtherResults other_results(const std::optional<Followed>& followed) {
+  return followed ? merge::OtherResults{followed->conditions.size(), followed->sizes} : merge::OtherResults();
+}
+
 Converted convert(const std::vector<Source>& sources, const ExportOptions& options,
                   const std::optional<Followed>& followed) {
   const auto opened = std::make_shared<const Opened>(sources);
   const ExportOptions all = settled(*opened, options);
-  const size_t other_results = followed ? followed->conditions.size() + followed->sizes : 0;
   const bool single = opened->traces().size() == 1 && opened->program().traced;
   try {
     return converted(opened, opened->traces(), all, followed);
   } catch (const Error& e) {
     // Loops of other lengths; in a single trace, elements that are taken one after the other, to the last.
     if (!single && e.first().code != Code::TracesDiverge) throw;
-    std::optional<Converted> loops = with_loops(opened, other_results, all, followed);
+    std::optional<Converted> loops = with_loops(opened, all, followed);
     if (!loops || (single && !has_loop(*loops))) throw;
     return *std::move(loops);
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "driver/recover.hpp"
+#include "merge/reroll.hpp"
 #include "read/open.hpp"
 
 namespace lithify::driver {
@@ -37,6 +38,9 @@ struct Converted {
   std::shared_ptr<const Opened> opened;
   std::shared_ptr<Evaluated> evaluated;
 };
+
+/// The results of a program that are no outputs of the model.
+merge::OtherResults other_results(const std::optional<Followed>& followed);
 
 /// The sources of a model file: itself, and the files of ExportOptions::also.
 std::vector<Source> sources_of(const ModelSource& model, const ExportOptions& options);

@@ -52,6 +52,7 @@ eval::Value take_followed(const Followed& followed, const eval::Value& result, o
 
 /// The sizes that a formula over s0, s1, ... is about; nothing where one depends on data.
 std::optional<std::vector<sym::Expr>> sizes_in(const std::string& formula, const Evaluated& out) {
+  if (formula.empty()) return std::nullopt;
   std::vector<sym::Expr> sizes;
   for (const std::string& name : claims::Formula::parse(formula).names()) {
     const size_t i = std::stoul(name.substr(1));

@@ -30,14 +30,13 @@ std::string one_outcome(const std::string& where) {
 }
 
 std::unique_ptr<program::Program> rerolled(const Recording& r) {
-  const std::optional<Followed>& followed = r.capture.followed;
-  return merge::rerolled(r.opened->program(), followed ? followed->conditions.size() + followed->sizes : 0,
-                         merge::Lengths::Numbers);
+  return merge::rerolled(r.opened->program(), other_results(r.capture.followed), merge::Lengths::Numbers);
 }
 
 }  // namespace
 
 std::optional<claims::Formula> in_dimensions(const std::string& formula, const Evaluated& outcome) {
+  if (formula.empty()) return std::nullopt;
   const claims::Formula parsed = claims::Formula::parse(formula);
   std::map<std::string, claims::Formula> sizes;
   for (const std::string& name : parsed.names()) {
@@ -193,7 +192,7 @@ std::vector<Answer> Exploration::answers_of(const Path& path) {
   const Evaluated& outcome = *path.recovered.outcome;
   for (size_t i = 0; i < capture.followed->conditions.size(); ++i) {
     const Condition& c = capture.followed->conditions[i];
-    if (outcome.decided_conditions[i] || c.assumed) continue;
+    if (outcome.decided_conditions[i]) continue;
     const std::optional<claims::Formula> formula = in_dimensions(c.formula, outcome);
     if (!formula && !c.question) throw Error(Code::CannotCapture, one_outcome(c.where));
     if (formula && formula->names().empty()) continue;

@@ -56,7 +56,8 @@ class LiveExport {
     LiveConverted out = converted(strategy);
     for (const Capture& c : out.captures) {
       for (const std::string& what : c.assumptions)
-        note(captured(Severity::Warning, fmt::format("it is assumed {}, as in the sample", what)));
+        note(captured(Severity::Note,
+                      fmt::format("the {} is assumed to have the outcome that it has on the sample", what)));
       for (const std::string& name : c.state) note(is_frozen(name, Place()));
     }
     for (Diagnostic& d : notes_) out.converted.evaluated->report(std::move(d));
@@ -106,7 +107,7 @@ class LiveExport {
     for (size_t i = 0; i < followed.conditions.size(); ++i) {
       const Condition& c = followed.conditions[i];
       const std::optional<claims::Formula> formula = in_dimensions(c.formula, evaluated);
-      if (!formula && !c.assumed && !evaluated.decided_conditions[i])
+      if (!formula && !evaluated.decided_conditions[i])
         note(captured(Severity::Warning, "the trace follows only one outcome of the condition on data at " + c.where));
       if (!formula || formula->names().empty() || evaluated.decided_conditions[i]) continue;
       out.conditions.push_back({formula->str(), c.where});
@@ -184,7 +185,7 @@ class LiveExport {
   }
 
   static bool uses_data(const Followed& followed) {
-    return std::ranges::any_of(followed.conditions, [](const Condition& c) { return c.question && !c.assumed; }) ||
+    return std::ranges::any_of(followed.conditions, [](const Condition& c) { return c.question.has_value(); }) ||
            std::ranges::any_of(followed.escapes, &Escape::of_contents);
   }
 

@@ -29,8 +29,8 @@ constexpr size_t longest_body = 4096;  // statements
 
 class Reroller {
  public:
-  Reroller(const program::Program& program, std::vector<Stmt> body, size_t outputs, Lengths lengths)
-      : program_(program), body_(std::move(body)), outputs_(outputs), kind_of_lengths_(lengths) {
+  Reroller(const program::Program& program, std::vector<Stmt> body, const OtherResults& other, Lengths lengths)
+      : program_(program), body_(std::move(body)), other_(other), kind_of_lengths_(lengths) {
     for (const Stmt& s : body_) used_.insert(s.targets.begin(), s.targets.end());
   }
 
@@ -171,7 +171,7 @@ class Reroller {
     if (kind_of_lengths_ == Lengths::Pieces && !loop.find_length()) return false;
     const size_t behind = first + period * count;
     std::vector<Stmt> rest(block.begin() + static_cast<std::ptrdiff_t>(behind), block.end());
-    drop_results(loop, rest);
+    if (!drop_results(loop, rest)) return false;
     for (Stmt& s : rest) for_each_expr(s, [&](Expr& e) { replace(e, loop); });
     // Two of something are no loop, where each is used for itself.
     if (count == 2 && loop.single_uses() > 0) return false;
@@ -185,13 +185,20 @@ class Reroller {
     return true;
   }
 
-  /// What is returned besides the outputs is None where an iteration makes it.
-  void drop_results(const Loop& loop, std::vector<Stmt>& rest) const {
-    if (rest.empty() || rest.back().kind != Stmt::Kind::Return) return;
+  /// Numbers that are returned besides the outputs are None where an iteration makes them. False where it makes a
+  /// condition.
+  bool drop_results(const Loop& loop, std::vector<Stmt>& rest) const {
+    if (rest.empty() || rest.back().kind != Stmt::Kind::Return) return true;
     Expr& returned = rest.back().values[0];
-    if (returned.kind != Kind::Tuple) return;
-    for (size_t i = outputs_; i < returned.items.size(); ++i)
-      if (Expr& e = returned.items[i]; e.kind == Kind::Name && loop.makes(e.name)) e = Expr();
+    if (returned.kind != Kind::Tuple) return true;
+    const size_t end = returned.items.size(), numbers = end - std::min(end, other_.numbers);
+    for (size_t i = numbers - std::min(numbers, other_.conditions); i < end; ++i) {
+      Expr& e = returned.items[i];
+      if (e.kind != Kind::Name || !loop.makes(e.name)) continue;
+      if (i < numbers) return false;
+      e = Expr();
+    }
+    return true;
   }
 
   /// The last element of a list counts from its end.
@@ -264,7 +271,7 @@ class Reroller {
 
   const program::Program& program_;
   std::vector<Stmt> body_;
-  size_t outputs_;
+  OtherResults other_;
   Lengths kind_of_lengths_;
   std::unordered_map<std::string, size_t> lengths_;  // of lists that loops make
   std::set<std::string> used_;
@@ -288,7 +295,7 @@ void leave_called(program::Program& p) {
 
 }  // namespace
 
-std::unique_ptr<program::Program> rerolled(const program::Program& trace, size_t other_results, Lengths lengths) {
+std::unique_ptr<program::Program> rerolled(const program::Program& trace, const OtherResults& other, Lengths lengths) {
   const program::Type& returns = trace.forward().returns;
   const size_t results = returns.name == "Tuple" ? returns.args.size() : 1;
   const Recording whole{&trace, results, {}};
@@ -301,7 +308,7 @@ std::unique_ptr<program::Program> rerolled(const program::Program& trace, size_t
   }
   program::Class& root = out->classes.at(out->root->class_name);
   program::Function& forward = *std::ranges::find(root.methods, "forward", &program::Function::name);
-  Reroller reroller(*out, std::move(forward.body), results - std::min(results, other_results), lengths);
+  Reroller reroller(*out, std::move(forward.body), other, lengths);
   reroller.index_pieces();
   const std::vector<std::string> before = unrolled(*out, reroller.body());
   if (!reroller.run()) return nullptr;

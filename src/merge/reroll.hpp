@@ -19,10 +19,15 @@ enum class Lengths : uint8_t {
   Pieces,   ///< the size along which the iterations take elements or slices, one after the other, where they do
 };
 
+/// The last results of a trace, which are no outputs of the model: see lithify::Followed.
+struct OtherResults {
+  size_t conditions = 0;  ///< what makes one of these stays as it is: how the model goes on depends on it
+  size_t numbers = 0;     ///< after the conditions; those that an iteration makes become None
+};
+
 /// The program with the runs of its forward rerolled, each of two groups at least. Nothing where there are none, and
 /// for a program with control flow. Unrolled again, each loop gives the statements that it was made of: that is
-/// checked. The last `other_results` results are no outputs of the model: those of them that an iteration makes are
-/// None.
-std::unique_ptr<program::Program> rerolled(const program::Program& trace, size_t other_results, Lengths lengths);
+/// checked.
+std::unique_ptr<program::Program> rerolled(const program::Program& trace, const OtherResults& other, Lengths lengths);
 
 }  // namespace lithify::merge

@@ -54,7 +54,7 @@ def captured(model: Any, *args: Any) -> Capture:
     root = model if isinstance(model, nn.Module) else None
     with _restore.undisturbed(root, None) as changes:
         bound, functions = bind(call, args or inputs(), {}), Functions({}, lambda *_: None)
-        return _capture.trace(root, model, bound, functions, {}, changes.reset)
+        return _capture.trace(root, model, bound, functions, _capture.Known(bound.numbers), changes.reset)
 
 
 def flat(value: Any) -> list[Tensor]:
@@ -364,6 +364,8 @@ CONDITIONS: list[tuple[Row, list[str]]] = [
     (lambda x, y, b, s: x + 1 if all(n > 1 for n in x.shape) else x, ["B > 1", "S > 1"]),
     (lambda x, y, b, s: x[s > 5], ["S > 5"]),
     (lambda x, y, b, s: x.sum(1, keepdim=bool(s > 5)), ["S > 5"]),
+    (lambda x, y, b, s: x.sum(1, keepdim=s > 100 and b > 1), ["S > 100"]),
+    (lambda x, y, b, s: x.sum(1, keepdim=s > 5 or b > 1), ["S > 5"]),
     (lambda x, y, b, s: [x, x + 1][s > 5], ["S > 5"]),
     (lambda x, y, b, s: x + 1 if x.is_same_size(y) else x, ["B == C"]),
     (lambda x, y, b, s: x + 1 if x.numel() > 10 and len(x) < 3 and x.nbytes > 3 else x, ["B * S > 10", "B < 3", "B * S * 4 > 3"]),
@@ -601,7 +603,7 @@ def test_conditions_on_contents(model: Callable[..., Any]) -> None:
     """Each can be answered otherwise, and the program has the outcome."""
     capture = captured(model)
     assert capture.followed is not None and not capture.data
-    assert [(c.question, c.assumed) for c in capture.followed.conditions] == [(0, False)]
+    assert [c.question for c in capture.followed.conditions] == [0]
     assert bool(Run(capture, *inputs()).conditions[0]) == capture.followed.conditions[0].outcome
 
 
@@ -662,14 +664,14 @@ def test_guards(model: Callable[..., Any]) -> None:
     """A check whose other outcome raises is no reason to refuse."""
     capture = captured(model)
     assert not capture.data and capture.guards and all(__file__ in text for text in capture.guards)
-    assert capture.followed is not None and all(c.assumed or c.question is None for c in capture.followed.conditions)
+    assert capture.followed is not None and all(c.question is None for c in capture.followed.conditions)
 
 
 @pytest.mark.parametrize("model", [branches, fails_later])
 def test_not_guards(model: Callable[..., Any]) -> None:
     capture = captured(model)
     assert not capture.data and not capture.guards
-    assert capture.followed is not None and [(c.question, c.assumed) for c in capture.followed.conditions] == [(0, False)]
+    assert capture.followed is not None and [c.question for c in capture.followed.conditions] == [0]
 
 
 # ---- modules -------------------------------------------------------------------------------------------------------------------

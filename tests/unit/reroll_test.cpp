@@ -11,7 +11,7 @@ namespace {
 
 /// The statements with the loops rerolled; "" where there are none.
 std::string rerolled_text(const std::string& body, Lengths lengths = Lengths::Numbers) {
-  const std::unique_ptr<program::Program> made = rerolled(*trace(body), 1, lengths);
+  const std::unique_ptr<program::Program> made = rerolled(*trace(body), {0, 1}, lengths);
   return made ? statements(*made) : "";
 }
 
