@@ -11,7 +11,7 @@ import pytest
 from tests.cases import ROOT
 
 EXAMPLES = {
-    "control-flow.md": ["cell"],
+    "control-flow.md": ["cell", "experts"],
     "python.md": ["dynamic_linear", "dynamic_rnn", "model", "pairs", "patched", "reshape", "vision"],
     "sizes.md": ["mean", "pieces", "short"],
 }
