@@ -245,6 +245,8 @@ def _new(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
 def _indexed(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
     """x[[0, n - 1]]: a list with tensors in it would be one index for each dimension."""
     index = args[1]
+    if type(index) is int and index == 0 and len(args) == 2 and (first := f.first_batch(args[0])) is not None:
+        return first
     index = tuple(map(_index, index)) if isinstance(index, tuple) else _index(index)
     return f.call(func, (args[0], index, *args[2:]), kwargs)
 

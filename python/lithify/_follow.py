@@ -113,12 +113,24 @@ class Follower(TorchFunctionMode):
         self._shapes[_torch.key_of(value)] = shape
         return shape
 
+    def _shape_in(self, value: _torch.Value) -> Shape:
+        return self._shapes.get(_torch.key_of(value)) or self._shape_of(value, _torch.sizes_in(value))
+
     def length(self, tensor: torch.Tensor) -> Any:
         """len(tensor)."""
         shape = self.shape(tensor)
         if not shape:
             raise TypeError("len() of a 0-d tensor")
         return shape[0]
+
+    def first_batch(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The first element of the batch sizes of packed sequences: the number of sequences, since each has at least one step.
+        None for any other tensor."""
+        value = _torch.value_of(tensor) if self.watch.level.sizes else None
+        lengths = _torch.lengths_packed(value) if value is not None else None
+        if lengths is None or _torch.is_constant(lengths):
+            return None
+        return self._shape_in(lengths)[0].tensor().clone()  # type: ignore[no-any-return]
 
     def escape_sizes(self, tensors: Iterable[torch.Tensor], what: str) -> None:
         """Python may know all sizes of the tensors from here on."""
@@ -131,8 +143,7 @@ class Follower(TorchFunctionMode):
         """Python may know what the tensor holds from here on: the sizes that it is computed from escape."""
         value = _torch.value_of(tensor) if self.watch.level.sizes else None
         for key, axis in self.origins.of(value).sizes if value is not None else ():
-            of = self.origins.values[key]
-            shape = self._shapes.get(key) or self._shape_of(of, _torch.sizes_in(of))
+            shape = self._shape_in(self.origins.values[key])
             for size in shape if axis is None else [shape[axis]]:
                 size.taken(what.strip("_"))
 
@@ -179,7 +190,7 @@ class Follower(TorchFunctionMode):
         """What another thread does is not seen: it may use anything that it was given."""
         self.report_data("use by another thread")
         for value in _torch.inputs():
-            for size in self._shapes.get(_torch.key_of(value)) or self._shape_of(value, _torch.sizes_in(value)):
+            for size in self._shape_in(value):
                 size.taken("thread")
 
     def ask(self, tensors: Sequence[torch.Tensor], outcome: bool, what: str) -> bool:

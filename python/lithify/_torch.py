@@ -137,6 +137,13 @@ def is_constant(value: Value, depth: int = 4) -> bool:
     return depth > 0 and node.kind() != "prim::Param" and all(is_constant(v, depth - 1) for v in node.inputs())
 
 
+def lengths_packed(value: Value) -> Value | None:
+    """The lengths of the sequences, where the value is the batch sizes of packed ones."""
+    packing = value.node()
+    is_sizes = packing.kind() == "aten::_pack_padded_sequence" and key_of(value) == key_of(packing.outputsAt(1))
+    return packing.inputsAt(1) if is_sizes else None
+
+
 def uses_of(tensor: torch.Tensor) -> int:
     """How many statements of the program use the tensor."""
     value = value_of(tensor)
