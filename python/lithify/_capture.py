@@ -90,7 +90,7 @@ def trace(
             raise
         break
     captured.notes += _notes(level, failed)
-    captured.guards = _guards.found(follower, run)
+    captured.guards = follower.guards + _guards.found(follower, run)
     captured.data = [text for text in captured.data if text not in captured.guards]
     return captured
 

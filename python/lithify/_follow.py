@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from lithify import _formula, _places, _torch
 from lithify._numbers import NUMBERS, Integer, Real, Shape, Truth, is_number
-from lithify._watch import Followed, Level, Watch
+from lithify._watch import Followed, Level, Watch, any_leaf
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,9 @@ class Follower(TorchFunctionMode):
 
     def __init__(self, level: Level, numbers: Sequence[Any], inverted: int | None = None) -> None:
         super().__init__()
-        self.watch = Watch(level)
+        self.watch = Watch(level, self._is_guard)
         self.data: list[str] = []  # where contents go to Python
+        self.guards: list[str] = []  # conditions on sizes that depend on contents, whose other outcome raises
         self.questions: list[Question] = []
         self.since_inverted: int | None = None  # how many functions were called after the inverted question
         self.origins = _torch.Origins()
@@ -238,9 +239,17 @@ class Follower(TorchFunctionMode):
         self._shapes.clear()
         self.watch.close()
 
-    def _is_data(self, leaf: _formula.Term) -> bool:
+    def _is_guard(self, term: _formula.Term) -> bool:
+        if not _places.only_raises() or not any_leaf(term, lambda leaf: self._is_data(leaf, packed=True)):
+            return False
+        text = f"condition on a size{_places.user_line()}"
+        if text not in self.guards:
+            self.guards.append(text)
+        return True
+
+    def _is_data(self, leaf: _formula.Term, packed: bool = False) -> bool:
         assert leaf.source is not None
-        return self.origins.is_size_of_contents(leaf.source[0])
+        return self.origins.is_size_of_contents(leaf.source[0], packed)
 
 
 MOST_CALLS_OF_A_MESSAGE = 50  # of functions of torch, between a question and the error that it leads to

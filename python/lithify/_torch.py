@@ -321,7 +321,7 @@ class Origins:
     def __init__(self) -> None:
         self.values: dict[int, Value] = {}  # whose sizes are used, by key
         self._known: dict[int, Origin] = {}
-        self._fixed: set[int] = set()  # whose sizes do not depend on contents
+        self._fixed: set[tuple[int, bool]] = set()  # whose sizes do not depend on contents
 
     def of(self, value: Value) -> Origin:
         pending = [value]
@@ -360,25 +360,26 @@ class Origins:
         numbers = (n for kind in ("aten::Int", "aten::ScalarImplicit") for n in graph.findAllNodes(kind))
         return any(kind_of(n.inputsAt(0)) != "prim::NumToTensor" for n in numbers)
 
-    def is_size_of_contents(self, value: Value) -> bool:
-        """Whether how large the tensor is may depend on what the inputs hold."""
+    def is_size_of_contents(self, value: Value, packed: bool = False) -> bool:
+        """Whether how large the tensor is may depend on what the inputs hold; with `packed`, on lengths of sequences as well,
+        although not all sizes of packed ones do."""
         pending, seen = [value], set()
         while pending:
             at = pending.pop()
             key = key_of(at)
-            if key in seen or key in self._fixed or _rank(at) == 0:
+            if key in seen or (key, packed) in self._fixed or _rank(at) == 0:
                 continue
             seen.add(key)
             node = at.node()
             kind = node.kind()
-            if _is_of_contents(node):
+            if _is_of_contents(node) or (packed and kind == "aten::_pack_padded_sequence"):
                 return True
             if kind in ("aten::Int", "aten::ScalarImplicit") and self.of(at).inputs:
                 return True
             if kind == "aten::repeat_interleave" and self.of(node.inputsAt(1)).inputs:
                 return True
             pending += _shaping(node)
-        self._fixed |= seen
+        self._fixed |= {(key, packed) for key in seen}
         return False
 
 

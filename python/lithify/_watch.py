@@ -57,9 +57,11 @@ class Level:
 class Watch:
     """Hears of the numbers of one capture: see _numbers.Watch."""
 
-    def __init__(self, level: Level) -> None:
+    def __init__(self, level: Level, is_guard: Callable[[Term], bool]) -> None:
+        """`is_guard` decides that another outcome of a condition raises, and depends on contents: it is not recorded."""
         self.is_open = True
         self.level = level
+        self._is_guard = is_guard
         self.refused_hash = False
         self._conditions: dict[str, tuple[Condition, Term]] = {}
         self._escapes: dict[tuple[str, str], tuple[Escape, Term]] = {}
@@ -74,7 +76,7 @@ class Watch:
 
     def condition(self, term: Term) -> bool:
         formula = term.text(self._name)
-        if formula not in self._conditions:
+        if formula not in self._conditions and not self._is_guard(term):
             self._conditions[formula] = Condition(formula, bool(term.value), _places.place()), term
             self.tensor(term)  # here, where the paths part
         return bool(term.value)
@@ -136,10 +138,10 @@ class Watch:
 
     def take_data(self, is_data: Callable[[Term], bool]) -> list[str]:
         """Removes what is about sizes that depend on contents, and returns where it is."""
-        kept = {f: c for f, c in self._conditions.items() if not _any_leaf(c[1], is_data)}
+        kept = {f: c for f, c in self._conditions.items() if not any_leaf(c[1], is_data)}
         data = [f"condition on a size at {c.where}" for f, (c, _) in self._conditions.items() if f not in kept]
         self._conditions = kept
-        held = {k: e for k, e in self._escapes.items() if not _any_leaf(e[1], is_data)}
+        held = {k: e for k, e in self._escapes.items() if not any_leaf(e[1], is_data)}
         data += [f"{e.what} of a size at {e.where}" for k, (e, _) in self._escapes.items() if k not in held]
         self._escapes = held
         return data
@@ -175,7 +177,7 @@ def _replace(numbers: list[Any]) -> None:
             holder[:] = [plain.get(id(item), item) for item in holder]
 
 
-def _any_leaf(term: Term, holds: Callable[[Term], bool]) -> bool:
+def any_leaf(term: Term, holds: Callable[[Term], bool]) -> bool:
     if term.source:
         return holds(term)
-    return any(_any_leaf(o, holds) for o in term.operands if isinstance(o, Term))
+    return any(any_leaf(o, holds) for o in term.operands if isinstance(o, Term))

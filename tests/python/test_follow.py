@@ -590,6 +590,12 @@ def fails_at_once(x: Tensor, y: Tensor) -> Tensor:
     return x * (2 if x.sum() < 1000 else {}["missing"])
 
 
+def raises_on_a_size(x: Tensor, y: Tensor) -> Tensor:
+    if (x > 0).nonzero().size(0) > 1000:
+        raise ValueError("too many")
+    return x * 2
+
+
 def branches(x: Tensor, y: Tensor) -> Tensor:
     return x * 2 if x.sum() > 0 else x * 3
 
@@ -606,14 +612,25 @@ def raises_elsewhere(x: Tensor, y: Tensor) -> Tensor:
     return z
 
 
-@pytest.mark.parametrize("model", [raises, asserts, distribution, fails_at_once])
+def branches_on_a_size(x: Tensor, y: Tensor) -> Tensor:
+    return x * 2 if (x > 0).nonzero().size(0) > 1000 else x * 3
+
+
+def catches(x: Tensor, y: Tensor) -> Tensor:
+    try:
+        return raises_on_a_size(x, y)
+    except ValueError:
+        return x * 3
+
+
+@pytest.mark.parametrize("model", [raises, asserts, distribution, fails_at_once, raises_on_a_size])
 def test_guards(model: Callable[..., Any]) -> None:
     """A check whose other outcome raises is no reason to refuse."""
     capture = captured(model)
     assert not capture.data and capture.guards and all(__file__ in text for text in capture.guards)
 
 
-@pytest.mark.parametrize("model", [branches, fails_later])
+@pytest.mark.parametrize("model", [branches, fails_later, branches_on_a_size, catches])
 def test_not_guards(model: Callable[..., Any]) -> None:
     capture = captured(model)
     assert len(capture.data) == 1 and not capture.guards

@@ -1,0 +1,139 @@
+"""Live models that the table of sizes (live_corpus.py) has no place for, beside eager PyTorch at several sizes: packed sequences."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence, pad_sequence
+from torch.nn.utils.rnn import unpack_sequence, unpad_sequence
+
+import lithify
+from tests.driver import Session, compare, flat
+
+Axes = dict[str, dict[int, str]]
+
+
+class Function(nn.Module):
+    """A function of the modules that it uses and of tensors."""
+
+    def __init__(self, function: Callable[..., Any], *layers: nn.Module) -> None:
+        super().__init__()
+        self.function, self.layers = function, nn.ModuleList(layers)
+
+    def forward(self, *x: Any) -> Any:
+        return self.function(*self.layers, *x)
+
+
+def right(
+    model: nn.Module, make: Callable[..., tuple[Any, ...]], sizes: Sequence[dict[str, int]], axes: Axes, out: Path, **options: Any
+) -> Any:
+    """Exports the model on arguments of the first sizes. The file is right at all of them, and claims so."""
+    result = lithify.export(model.eval(), make(**sizes[0]), out, dynamic_axes=axes, **options)
+    session, claims = Session(out), lithify.claims(out)
+    for at in sizes:
+        arguments = make(**at)
+        with torch.no_grad():
+            expected = flat(model(*copy.deepcopy(arguments)))
+        compare(session.run(*flat(arguments)), expected, outputs=session.outputs)
+        assert claims.holds(**at) is True, f"{at}: {claims.why(**at)}"
+    return result
+
+
+# ---- packed sequences ----------------------------------------------------------------------------------------------------------
+
+SEQUENCES = [dict(batch=3, seq=5), dict(batch=1, seq=5), dict(batch=4, seq=1), dict(batch=5, seq=9), dict(batch=1, seq=1)]
+
+
+def sequences(batch: int, seq: int) -> tuple[Tensor, Tensor]:
+    """A batch and the lengths in it, the longest first; the longest one is shorter than the padded ones where it can be."""
+    rng = torch.Generator().manual_seed(10 * batch + seq)
+    lengths = torch.randint(1, max(seq, 2), (batch,), generator=rng).sort(descending=True)[0]
+    return torch.randn(batch, seq, 3, generator=rng), lengths
+
+
+class Recurrent(nn.Module):
+    def __init__(self, rnn: Any, enforce_sorted: bool) -> None:
+        super().__init__()
+        self.rnn, self.enforce_sorted = rnn, enforce_sorted
+
+    def forward(self, x: Tensor, lengths: Tensor, h: Tensor | None = None, c: Tensor | None = None) -> Any:
+        state = h if c is None else (h, c)
+        packed = pack_padded_sequence(x, lengths, self.rnn.batch_first, self.enforce_sorted)
+        y, last = self.rnn(packed, state)
+        return pad_packed_sequence(y, self.rnn.batch_first), last
+
+
+@pytest.mark.parametrize("enforce_sorted", [True, False], ids=["sorted", "unsorted"])
+@pytest.mark.parametrize("with_state", [False, True], ids=["zeros", "state"])
+@pytest.mark.parametrize("layers, both, first", [(1, False, True), (2, True, False)], ids=["1", "2-both"])
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU], ids=lambda k: k.__name__)
+def test_packed(
+    kind: type[nn.RNNBase], layers: int, both: bool, first: bool, with_state: bool, enforce_sorted: bool, out: Path
+) -> None:
+    rnn = kind(3, 4, num_layers=layers, bidirectional=both, batch_first=first)
+    states = (2 if kind is nn.LSTM else 1) if with_state else 0
+
+    def make(batch: int, seq: int) -> tuple[Tensor, ...]:
+        x, lengths = sequences(batch, seq)
+        if not enforce_sorted:
+            lengths = lengths.roll(1)
+        given = [torch.randn(layers * (1 + both), batch, 4) for _ in range(states)]
+        return x if first else x.transpose(0, 1).contiguous(), lengths, *given
+
+    axes = {"x": {0 if first else 1: "batch", 1 if first else 0: "seq"}, "lengths": {0: "batch"}}
+    axes |= {name: {1: "batch"} for name in ("h", "c")[:states]}
+    right(Recurrent(rnn, enforce_sorted), make, SEQUENCES, axes, out)
+
+
+def total_length(gru: nn.Module, x: Tensor, lengths: Tensor) -> Any:
+    y, _ = gru(pack_padded_sequence(x, lengths, True))
+    return pad_packed_sequence(y, True, -1.0, total_length=x.size(1))
+
+
+def of_mask(gru: nn.Module, x: Tensor, lengths: Tensor) -> Any:
+    mask = torch.arange(x.shape[1]) < lengths[:, None]
+    y, h = gru(pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False))
+    y, _ = pad_packed_sequence(y, batch_first=True, total_length=mask.shape[1])
+    return (y * mask[..., None]).sum(1) / lengths[:, None], h[-1]
+
+
+def last_step(gru: nn.Module, x: Tensor, lengths: Tensor) -> Any:
+    y, _ = gru(pack_padded_sequence(x, lengths, True, False))
+    y, ends = pad_packed_sequence(y, True)
+    return y[torch.arange(y.size(0)), ends - 1]
+
+
+def replaced(gru: nn.Module, x: Tensor, lengths: Tensor) -> Any:
+    packed = pack_padded_sequence(x, lengths, True, False)
+    y, _ = gru(PackedSequence(torch.relu(packed.data), *packed[1:]))
+    return y._replace(data=y.data * 2)
+
+
+@pytest.mark.parametrize("function", [total_length, of_mask, last_step, replaced], ids=lambda f: f.__name__)
+def test_packed_in_a_model(function: Callable[..., Any], out: Path) -> None:
+    axes = {"x_0": {0: "batch", 1: "seq"}, "x_1": {0: "batch"}}
+    right(Function(function, nn.GRU(3, 4, batch_first=True)), sequences, SEQUENCES, axes, out)
+
+
+def test_sequences_of_three_tensors(out: Path) -> None:
+    def three(rnn: nn.Module, *given: Tensor) -> Any:
+        y, _ = rnn(pack_sequence(list(given), enforce_sorted=False))
+        return pad_packed_sequence(y), pad_sequence(list(given), True, -1.0)
+
+    sizes = [dict(a=4, b=2, c=3), dict(a=1, b=1, c=1), dict(a=2, b=7, c=3), dict(a=2, b=1, c=9)]
+    axes = {f"x_{i}": {0: name} for i, name in enumerate("abc")}
+    right(Function(three, nn.RNN(3, 4)), lambda **n: tuple(torch.randn(n[d], 3) for d in "abc"), sizes, axes, out)
+
+
+def test_sequences_without_padding(out: Path) -> None:
+    def unpadded(x: Tensor, lengths: Tensor) -> Any:
+        packed = pack_padded_sequence(x, lengths, True, False)
+        return unpad_sequence(x.transpose(0, 1).clone(), lengths), unpack_sequence(packed)
+
+    right(Function(unpadded), lambda seq: sequences(3, seq), [dict(seq=5), dict(seq=9), dict(seq=1)], {"x_0": {1: "seq"}}, out)
