@@ -328,6 +328,33 @@ def text_of_a_size(x: Tensor) -> Tensor:
     return x * float(len(f"{x.shape[1]}"))
 
 
+@live((B, S), expected=ANY)
+def squeezed_and_summed(x: Tensor) -> Tensor:
+    return x.squeeze(0).sum(-1).reshape(-1) + x.squeeze().sum()
+
+
+@live((B, S), expected=ANY, batch=1)
+def squeezed_of_a_sample_of_one(x: Tensor) -> Tensor:
+    return x.unsqueeze(1).squeeze((0, 1)).reshape(-1, x.shape[1]) * 2
+
+
+@live((B, S), expected=LIMITED)
+def squeezed(x: Tensor) -> Tensor:
+    return x.squeeze(0) * 2
+
+
+@live((B, S), expected=LIMITED, batch=1)
+def squeezed_at_one(x: Tensor) -> Tensor:
+    return torch.squeeze(x) * 2
+
+
+@live((B, S), expected=ANY)
+def other_rank_on_a_path(x: Tensor) -> Tensor:
+    if x.shape[1] > 10:
+        x = x.reshape(x.shape[0], 1, -1) * 2
+    return (x + 1).relu().flatten(1)
+
+
 @live((B, S), expected=LIMITED)
 def key_of_a_dict(x: Tensor) -> Tensor:
     return x * {(2, 7): 3.0}.get(tuple(x.shape), 1.0)

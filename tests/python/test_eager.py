@@ -1,4 +1,4 @@
-"""Live models that the table of sizes (live_corpus.py) has no place for, beside eager PyTorch at several sizes: packed sequences."""
+"""Live models that the table of sizes (live_corpus.py) has no place for, beside eager PyTorch at several sizes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence, pad_sequence
-from torch.nn.utils.rnn import unpack_sequence, unpad_sequence
+from torch.nn.utils.rnn import (
+    PackedSequence,
+    pack_padded_sequence,
+    pack_sequence,
+    pad_packed_sequence,
+    pad_sequence,
+    unpack_sequence,
+    unpad_sequence,
+)
 
 import lithify
 from tests.driver import Session, compare, flat
@@ -47,7 +54,13 @@ def right(
 
 # ---- packed sequences ----------------------------------------------------------------------------------------------------------
 
-SEQUENCES = [dict(batch=3, seq=5), dict(batch=1, seq=5), dict(batch=4, seq=1), dict(batch=5, seq=9), dict(batch=1, seq=1)]
+SEQUENCES = [
+    {"batch": 3, "seq": 5},
+    {"batch": 1, "seq": 5},
+    {"batch": 4, "seq": 1},
+    {"batch": 5, "seq": 9},
+    {"batch": 1, "seq": 1},
+]
 
 
 def sequences(batch: int, seq: int) -> tuple[Tensor, Tensor]:
@@ -126,7 +139,7 @@ def test_sequences_of_three_tensors(out: Path) -> None:
         y, _ = rnn(pack_sequence(list(given), enforce_sorted=False))
         return pad_packed_sequence(y), pad_sequence(list(given), True, -1.0)
 
-    sizes = [dict(a=4, b=2, c=3), dict(a=1, b=1, c=1), dict(a=2, b=7, c=3), dict(a=2, b=1, c=9)]
+    sizes = [{"a": 4, "b": 2, "c": 3}, {"a": 1, "b": 1, "c": 1}, {"a": 2, "b": 7, "c": 3}, {"a": 2, "b": 1, "c": 9}]
     axes = {f"x_{i}": {0: name} for i, name in enumerate("abc")}
     right(Function(three, nn.RNN(3, 4)), lambda **n: tuple(torch.randn(n[d], 3) for d in "abc"), sizes, axes, out)
 
@@ -136,4 +149,4 @@ def test_sequences_without_padding(out: Path) -> None:
         packed = pack_padded_sequence(x, lengths, True, False)
         return unpad_sequence(x.transpose(0, 1).clone(), lengths), unpack_sequence(packed)
 
-    right(Function(unpadded), lambda seq: sequences(3, seq), [dict(seq=5), dict(seq=9), dict(seq=1)], {"x_0": {1: "seq"}}, out)
+    right(Function(unpadded), lambda seq: sequences(3, seq), [{"seq": 5}, {"seq": 9}, {"seq": 1}], {"x_0": {1: "seq"}}, out)
