@@ -56,6 +56,7 @@ texts, text_of = _part("_tensor_str"), _part("_tensor_str._str")  # the module t
 compilers = [
     m for m in map(_part, ("jit", "jit._script", "jit._trace")) if hasattr(m, "script")
 ]  # modules that have torch.jit.script
+higher_order = _part("_higher_order_ops.utils")  # the module that runs torch.cond and the like
 container_types = _part("utils._pytree.SUPPORTED_NODES")
 has_setup_context = _part("autograd.function._is_setup_context_defined")  # whether a Function has one
 _compilation_unit, _script_module = _part("_C.CompilationUnit"), _part("_C.ScriptModule")
@@ -282,6 +283,17 @@ def without_weights(program: torch.export.ExportedProgram, weights: Container[st
         yield
     finally:
         program._state_dict = state
+
+
+def with_operators_only(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program without calls of torch.func.vmap, which are no operators: decomposed where it has some."""
+    graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    calls = (node.target for graph in graphs for node in graph.nodes if node.op == "call_function")
+    return program.run_decompositions({}) if any(_is_of_functorch(target) for target in calls) else program
+
+
+def _is_of_functorch(target: Any) -> bool:
+    return str(getattr(target, "__module__", "")).startswith("torch._functorch")
 
 
 def _empty(tensor: torch.Tensor) -> torch.Tensor:

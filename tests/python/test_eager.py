@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops.map import map as map_rows
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 from torch.nn.utils.rnn import (
     PackedSequence,
     pack_padded_sequence,
@@ -150,3 +155,53 @@ def test_sequences_without_padding(out: Path) -> None:
         return unpad_sequence(x.transpose(0, 1).clone(), lengths), unpack_sequence(packed)
 
     right(Function(unpadded), lambda seq: sequences(3, seq), [{"seq": 5}, {"seq": 9}, {"seq": 1}], {"x_0": {1: "seq"}}, out)
+
+
+# ---- higher-order operators: torch.export captures them ------------------------------------------------------------------------
+
+
+def nested_cond(a: nn.Module, b: nn.Module, x: Tensor) -> Any:
+    def inner(x: Tensor) -> Tensor:
+        return torch.cond(x.mean() > 0.5, lambda x: a(x), lambda x: b(x), (x,))  # type: ignore[no-any-return]
+
+    return torch.cond(x.sum() > 5, inner, lambda x: x * 2, (x,))
+
+
+def vmapped(x: Tensor) -> Any:
+    return torch.func.vmap(lambda row: row.sum() * row)(x)
+
+
+def counted_while(x: Tensor) -> Any:
+    return while_loop(lambda i, y: (i < 5) & (y.sum() < 1000), lambda i, y: (i + 1, y * 3), (torch.tensor(0), x))
+
+
+def scanned(x: Tensor) -> Any:
+    return scan(lambda c, row: (c + row, c * row), torch.zeros(4), x), scan(
+        lambda c, r: (c + r, c.sin()), x[0] * 0, x, reverse=True
+    )
+
+
+def mapped(x: Tensor) -> Any:
+    return map_rows(lambda row, scale: (row + 1, row.sum() * scale), x, torch.ones(4))
+
+
+@pytest.mark.parametrize("function", [nested_cond, counted_while, scanned, mapped, vmapped], ids=lambda f: f.__name__)
+def test_higher_order(function: Callable[..., Any], out: Path) -> None:
+    layers = (nn.Linear(4, 4), nn.Linear(4, 4)) if function is nested_cond else ()
+    sizes = [{"n": n} for n in (4, 2, 7, 13)]
+    result = right(Function(function, *layers), lambda n: (torch.rand(n, 4),), sizes, {"x_0": {0: "n"}}, out)
+    assert result.capture == "export"
+
+
+def test_modules_imported_by_the_model_get_plain_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    (tmp_path / "imported_late.py").write_text("from math import sqrt\nimport builtins\nlength = builtins.len\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def late(x: Tensor) -> Tensor:
+        import imported_late
+
+        return x * imported_late.sqrt(4.0) * imported_late.length([1])
+
+    right(Function(late), lambda n: (torch.rand(n, 4),), [{"n": 2}, {"n": 3}], {"x_0": {0: "n"}}, out)
+    module = sys.modules.pop("imported_late")
+    assert module.sqrt is math.sqrt and module.length is len and module.__loader__ is module.__spec__.loader
