@@ -245,18 +245,25 @@ class Follower(TorchFunctionMode):
         self.watch.close()
 
     def _is_guard(self, term: _formula.Term) -> bool:
-        if not _places.only_raises() or not any_leaf(term, lambda leaf: self._is_data(leaf, packed=True)):
+        if not _places.only_raises() or not any_leaf(term, self._may_be_data):
             return False
         text = f"condition on a size{_places.user_line()}"
         if text not in self.guards:
             self.guards.append(text)
         return True
 
+    def _may_be_data(self, leaf: _formula.Term) -> bool:
+        assert leaf.source is not None
+        value, axis = leaf.source
+        return (axis is None and _torch.kind_of(value) in _REDUCTIONS) or self._is_data(leaf, packed=True)
+
     def _is_data(self, leaf: _formula.Term, packed: bool = False) -> bool:
         assert leaf.source is not None
         return self.origins.is_size_of_contents(leaf.source[0], packed)
 
 
+# Of tensors that only sizes lead to, as of ones_like(x): nothing is known of their elements.
+_REDUCTIONS = {"aten::_is_all_true", "aten::_is_any_true", "aten::all", "aten::any"}
 MOST_CALLS_OF_A_MESSAGE = 50  # of functions of torch, between a question and the error that it leads to
 
 

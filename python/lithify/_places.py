@@ -93,7 +93,8 @@ def only_raises() -> bool:
     for node in reversed(_enclosing(_tree(frame.f_code.co_filename), found[0])):
         if isinstance(node, ast.If | ast.Assert):
             raises = isinstance(node, ast.Assert) or (_is_raise(node.body[0]) and not node.orelse)
-            return raises and _holds(node.test, found[0]) and not any(map(_catches, frames()))
+            asks = _holds(node.test, found[0]) or found[0] == (node.lineno, node.col_offset)  # `if not x` asks as a whole
+            return raises and asks and not any(map(_catches, frames()))
         if isinstance(node, ast.stmt | ast.IfExp | ast.comprehension):
             return False
     return False

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch import distributions as d
 from torch._higher_order_ops.map import map as map_rows
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -205,3 +206,46 @@ def test_modules_imported_by_the_model_get_plain_functions(tmp_path: Path, monke
     right(Function(late), lambda n: (torch.rand(n, 4),), [{"n": 2}, {"n": 3}], {"x_0": {0: "n"}}, out)
     module = sys.modules.pop("imported_late")
     assert module.sqrt is math.sqrt and module.length is len and module.__loader__ is module.__spec__.loader
+
+
+# ---- distributions: what they compute, not what they draw ----------------------------------------------------------------------
+
+
+def densities(x: Tensor) -> Any:
+    ones = torch.ones_like(x)
+    yield d.Normal(x, x + 0.1).log_prob(x * 2)
+    yield d.Normal(0.0, 1.0).icdf(x)
+    yield d.Bernoulli(x).log_prob((x > 0.5).float())
+    yield d.Categorical(logits=x).entropy()
+    yield d.Categorical(x).log_prob(torch.zeros(x.shape[0], dtype=torch.long))
+    yield d.Beta(x + 1, x + 2).log_prob(x)
+    yield d.Gamma(x, x).log_prob(x)
+    yield d.Dirichlet(x + 1).log_prob(x / x.sum(-1, keepdim=True))
+    yield d.Geometric(x).log_prob(ones)
+    yield d.Gumbel(x, x).log_prob(x)
+    yield d.Multinomial(4, x).log_prob(ones)
+    yield d.NegativeBinomial(3, x).log_prob(ones)
+    yield d.Weibull(x, x).log_prob(x)
+    yield d.VonMises(x, x).log_prob(x)
+    yield d.Independent(d.LogNormal(x, x), 1).log_prob(x)
+    yield d.MixtureSameFamily(d.Categorical(x), d.Normal(x, x)).log_prob(x[:, 0])
+    yield d.TransformedDistribution(d.Normal(x, x), [d.transforms.TanhTransform()]).log_prob(x)
+    yield d.kl_divergence(d.Categorical(x), d.Categorical(x + 1))
+
+
+def test_distributions(out: Path) -> None:
+    def make(n: int) -> tuple[Tensor]:
+        return (torch.rand(n, 4, generator=torch.Generator().manual_seed(n)) * 0.8 + 0.1,)
+
+    right(Function(lambda x: tuple(densities(x))), make, [{"n": 4}, {"n": 1}, {"n": 7}], {"x_0": {0: "n"}}, out)
+
+
+@pytest.mark.parametrize(
+    "name, operator", [("Gamma", "_standard_gamma"), ("Dirichlet", "_sample_dirichlet"), ("Poisson", "poisson")]
+)
+def test_samples_that_no_operator_draws_are_refused_by_name(name: str, operator: str) -> None:
+    def draw(x: Tensor) -> Any:
+        return getattr(d, name)(*[x] * (2 if name == "Gamma" else 1)).sample()
+
+    with pytest.raises(lithify.ExportError, match=f"the operator aten::{operator} is not supported"):
+        lithify.export(Function(draw).eval(), torch.rand(3, 4))

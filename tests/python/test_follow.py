@@ -596,6 +596,10 @@ def raises_on_a_size(x: Tensor, y: Tensor) -> Tensor:
     return x * 2
 
 
+def raises_on_ones(x: Tensor, y: Tensor) -> Tensor:
+    return torch.distributions.Geometric(x.sigmoid()).log_prob(torch.ones_like(x))
+
+
 def branches(x: Tensor, y: Tensor) -> Tensor:
     return x * 2 if x.sum() > 0 else x * 3
 
@@ -623,7 +627,7 @@ def catches(x: Tensor, y: Tensor) -> Tensor:
         return x * 3
 
 
-@pytest.mark.parametrize("model", [raises, asserts, distribution, fails_at_once, raises_on_a_size])
+@pytest.mark.parametrize("model", [raises, asserts, distribution, fails_at_once, raises_on_a_size, raises_on_ones])
 def test_guards(model: Callable[..., Any]) -> None:
     """A check whose other outcome raises is no reason to refuse."""
     capture = captured(model)
