@@ -753,3 +753,24 @@ def test_a_sample_outside_of_the_bounds_of_its_dimension_is_refused() -> None:
     bounded = torch.export.Dim("s", min=4, max=16)
     with pytest.raises(lithify.ExportError, match="3 in the sample; s is from 4 to 16"):
         lithify.export(Net().eval(), X, dynamic_shapes={"x": {0: bounded}})
+
+
+class Positions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(16, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 16 or x.shape[0] < 2:
+            return x * 0
+        return x + self.table[: x.shape[0]] if x.shape[0] > 4 else x
+
+
+def test_bounds_of_dimensions_of_torch_limit_the_claims() -> None:
+    bounded = torch.export.Dim("s", min=2, max=16)
+    result = lithify.export(Positions().eval(), X, dynamic_shapes={"x": {0: bounded}}, verify=True)
+    assert [result.claims.holds(s=s) for s in (1, 2, 4, 5, 16, 17)] == [False, True, True, True, True, False]
+    assert {"s >= 2", "s <= 16"} <= {c.formula for c in result.claims.constraints}
+    close(result, Positions().eval(), torch.randn(4, 4))
+    plain = lithify.export(Net().eval(), X, dynamic_shapes={"x": {0: torch.export.Dim("s", min=1)}})
+    assert str(plain.claims) == "s: any size" and plain.claims.holds(s=1) is True
