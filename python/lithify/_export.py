@@ -145,6 +145,9 @@ def export(
 
     translations = Translations(custom_translation_table or {})
     functions = Functions(translations.functions, translations.add, symbolic=not dynamo, versions=custom_opsets)
+    if not dynamo:
+        for operator, symbolic in _registered(opset_of(opset_version), custom_opsets or {}):
+            translations.add(operator, symbolic, by_name=True)
     mode = _enum(training)
     call = Call(model, args, kwargs, mode, input_names, output_names, dynamic_axes, dynamic_shapes, translations, functions)
     call.checks = verify is not False
@@ -211,6 +214,15 @@ def export(
     if report:
         (Path(artifacts_dir) / "lithify_export_report.txt").write_text(f"{result}\n\n{result.graph}")
     return result
+
+
+def _registered(opset: int, versions: Mapping[str, int]) -> list[tuple[Any, Callable[..., Any]]]:
+    """Operators of torch.onnx.register_custom_op_symbolic, with their translations: those that the core has no rule for."""
+    from lithify import _symbolic, _torch
+
+    found = _torch.registered_symbolics(opset)
+    known = {operator.name for operator in _core.supported_operators()} if found else set()
+    return [(op, _symbolic.registered(name, function, versions)) for name, op, function in found if name not in known]
 
 
 NEEDS_OPSET = "LTH043"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -294,6 +295,21 @@ def with_operators_only(program: torch.export.ExportedProgram) -> torch.export.E
 
 def _is_of_functorch(target: Any) -> bool:
     return str(getattr(target, "__module__", "")).startswith("torch._functorch")
+
+
+def registered_symbolics(opset: int) -> list[tuple[str, Any, Any]]:
+    """The operators of torch.onnx.register_custom_op_symbolic that there are, by name, with their functions for the opset."""
+    module = sys.modules.get("torch.onnx._internal.torchscript_exporter.registration")
+    groups = getattr(getattr(module, "registry", None), "_registry", {})
+    out = []
+    for name, group in groups.items():
+        custom = getattr(getattr(group, "_functions", None), "_overrides", {})
+        fitting = [version for version in custom if version <= opset]
+        namespace, _, operator = name.partition("::")
+        packet = getattr(getattr(torch.ops, namespace, None), operator, None) if fitting else None
+        if packet is not None:
+            out.append((name, packet, custom[max(fitting)]))
+    return out
 
 
 def _empty(tensor: torch.Tensor) -> torch.Tensor:

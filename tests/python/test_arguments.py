@@ -701,6 +701,66 @@ def test_the_symbolic_method_of_a_function_makes_its_nodes() -> None:
     assert lithify.export(ByFunction(Scaled, 0.5), X, dynamic_axes=axes, dynamo=True).nodes == {"Mul": 1}
 
 
+@torch.library.custom_op("lithify_tests::shifted", mutates_args=())
+def shifted(x: torch.Tensor, by: float, axes: list[int]) -> torch.Tensor:
+    return x + by
+
+
+@shifted.register_fake
+def _(x: torch.Tensor, by: float, axes: list[int]) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+class Shifted(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.lithify_tests.shifted(x, 0.5, [0, 1]).erf()
+
+
+def test_functions_of_register_custom_op_symbolic_translate_operators() -> None:
+    axes, name = {"x": {0: "n"}}, "lithify_tests::shifted"
+    with pytest.raises(lithify.ExportError, match="lithify_tests::shifted is not supported"):
+        lithify.export(Shifted(), X, dynamic_axes=axes)
+    torch.onnx.register_custom_op_symbolic(
+        name, lambda g, x, by, axes: g.op("Add", x, g.op("Constant", value_t=torch.tensor(by))), 9
+    )
+    torch.onnx.register_custom_op_symbolic("aten::erf", lambda g, x: g.op("my.domain::Erf", x).setType(x.type()), 9)
+    try:
+        close(lithify.export(Shifted(), X, dynamic_axes=axes), Shifted(), torch.randn(7, 4))
+        torch.onnx.register_custom_op_symbolic(
+            name, lambda g, x, by, axes: g.op("my.domain::Shifted", x, by_f=by, axes_i=axes).setType(x.type()), 15
+        )
+        result = lithify.export(Shifted(), X, dynamic_axes=axes)
+        assert result.nodes == {"Shifted": 1, "Erf": 1} and result.outputs[0].shape == ["n", "4"]
+        assert lithify.export(Shifted(), X, dynamic_axes=axes, opset_version=13).nodes == {"Add": 1, "Erf": 1}
+    finally:
+        for opset in (9, 15):
+            torch.onnx.unregister_custom_op_symbolic(name, opset)
+        torch.onnx.unregister_custom_op_symbolic("aten::erf", 9)
+
+
+class Symbolic(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        x = torch.onnx.ops.symbolic("Relu", (x,), {}, dtype=x.dtype, shape=x.shape, version=18)
+        given = {"alpha": 0.5, "axes": [1, 2], "mode": "fast", "flag": True}
+        one = torch.onnx.ops.symbolic("my.domain::One", (x, None, x), given, dtype=torch.int64, shape=(x.shape[0], 7), version=3)
+        shapes = (x.shape, (1,), (x.shape[0] + 1,))
+        return one, *torch.onnx.ops.symbolic_multi_out(
+            "my.domain::Several", (one, x), dtypes=(x.dtype,) * 3, shapes=shapes, version=3
+        )
+
+
+def test_symbolic_of_torch_onnx_ops_is_a_node() -> None:
+    result = lithify.export(Symbolic(), X, dynamic_axes={"x": {0: "n"}})
+    assert result.nodes == {"Relu": 1, "One": 1, "Several": 1} and result.bytes is not None
+    assert [v.shape for v in result.outputs[:2]] == [["n", "7"], ["n", "4"]]
+    assert result.outputs[2].shape == ["1"] and result.outputs[0].dtype == "int64" and len(result.outputs) == 4
+    model = onnx.load_from_string(result.bytes)
+    node = next(n for n in model.graph.node if n.op_type == "One")
+    values = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    assert values == {"alpha": 0.5, "axes": [1, 2], "mode": b"fast", "flag": 1} and len(node.input) == 3 and not node.input[1]
+    assert {o.domain: o.version for o in model.opset_import}["my.domain"] == 3
+
+
 class Mixed(nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
         return x + 1, None, "text", {"a": x * 2, "b": None}, 3
