@@ -834,3 +834,26 @@ def test_bounds_of_dimensions_of_torch_limit_the_claims() -> None:
     close(result, Positions().eval(), torch.randn(4, 4))
     plain = lithify.export(Net().eval(), X, dynamic_shapes={"x": {0: torch.export.Dim("s", min=1)}})
     assert str(plain.claims) == "s: any size" and plain.claims.holds(s=1) is True
+
+
+# The rows of the table in docs/python.md that are about no argument, and what tests them.
+BEHAVIORS: dict[str, Callable[..., None]] = {
+    "`symbolic` of an `autograd.Function`": test_the_symbolic_method_of_a_function_makes_its_nodes,
+    "`register_custom_op_symbolic`": test_functions_of_register_custom_op_symbolic_translate_operators,
+    "`torch.onnx.ops.symbolic`, `symbolic_multi_out`": test_symbolic_of_torch_onnx_ops_is_a_node,
+    "a model in training mode": test_a_model_in_training_mode_is_exported_for_evaluation_and_left_as_it_was,
+    "None, texts and objects among results": test_results_that_are_no_tensors_keep_their_place_and_are_named,
+    "numbers among arguments": test_numbers_that_python_uses_are_no_inputs,
+    "a branch on contents": test_a_branch_on_data_is_never_left_out,
+    "an exception": test_what_cannot_be_done_is_reported,
+}
+
+
+def test_the_documented_table_has_a_row_for_every_argument_and_a_test_for_every_row() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    lines = text.partition("## The call of torch.onnx.export")[2].partition("\n## ")[0].splitlines()
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith("| ")][1:]
+    assert [row for row in rows if row in BEHAVIORS] == list(BEHAVIORS)
+    arguments = re.findall(r"`(\w+)`", " ".join(row for row in rows if row not in BEHAVIORS))
+    assert sorted(arguments) == sorted(inspect.signature(torch.onnx.export).parameters)
+    assert set(arguments) - {"model"} <= set(TABLE)
