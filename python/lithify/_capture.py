@@ -116,7 +116,7 @@ def _recorded(
         finally:
             follower.close()
     if not outputs:
-        raise CannotCapture("the model returns no tensor")
+        raise CannotRun("the model returns no tensor, and a file needs an output")
     weights, keep = live_weights(root) if root is not None else ({}, [])
     file = _torch.saved(recorded, weights)
     return Capture("trace", file, weights, outputs, follower.data, follower.followed(), notes=left_out, keep=keep)

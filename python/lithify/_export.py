@@ -12,9 +12,7 @@ from typing import IO, Any, Literal
 
 from lithify import _core
 from lithify._errors import ExportError
-from lithify._files import Recover, State, declarations, opset_of, options
-
-Exported = tuple[_core.ExportResult, bytes | None]
+from lithify._files import Recover, State, at_lowest_opset, declarations, opset_of, options
 
 
 @dataclass
@@ -170,7 +168,7 @@ def export(
         target = str(folder / Path(path).name) if folder is not None and path is not None else path
         try:
             call.discover(chosen)
-            done, contents = _at_lowest_opset(
+            done, contents = at_lowest_opset(
                 lambda: _core.export_live(call, call.strategy or capture, target, chosen), chosen, opset_version is not None
             )
         except ExportError:
@@ -223,21 +221,6 @@ def _registered(opset: int, versions: Mapping[str, int]) -> list[tuple[Any, Call
     found = _torch.registered_symbolics(opset)
     known = {operator.name for operator in _core.supported_operators()} if found else set()
     return [(op, _symbolic.registered(name, function, versions)) for name, op, function in found if name not in known]
-
-
-NEEDS_OPSET = "LTH043"
-
-
-def _at_lowest_opset(run: Callable[[], Exported], options: _core.Options, given: bool) -> Exported:
-    """Exports in the opset of the options; where it was not given, in the lowest from there on that can express the model."""
-    while True:
-        try:
-            return run()
-        except ExportError as error:
-            codes = {m.code for m in error.messages if m.severity == "error"}
-            if given or codes != {NEEDS_OPSET} or options.opset >= _core.highest_opset:
-                raise
-        options.opset += 1
 
 
 @contextlib.contextmanager

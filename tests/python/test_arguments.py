@@ -800,13 +800,23 @@ class Small(nn.Module):
         return x.to(torch.float8_e4m3fn).to(torch.float32)
 
 
-def test_without_an_opset_the_lowest_is_taken_that_can_express_the_model() -> None:
+def test_without_an_opset_the_lowest_is_taken_that_can_express_the_model(tmp_path: Path) -> None:
     result = lithify.export(Small(), X, dynamic_axes={"x": {0: "n"}})
     assert result.opset == 19
     assert any("opset 19 is the lowest" in note for note in result.notes)
     close(result, Small(), torch.randn(7, 4))
     with pytest.raises(lithify.ExportError, match="opset_version=19"):
         lithify.export(Small(), X, opset_version=18)
+    torch.jit.trace(Small(), X).save(str(tmp_path / "m.pt"))
+    assert lithify.convert(tmp_path / "m.pt", tmp_path / "m.onnx").opset == 19
+    with pytest.raises(lithify.ExportError, match="opset_version=19"):
+        lithify.convert(tmp_path / "m.pt", tmp_path / "m.onnx", opset_version=18)
+
+
+def test_a_model_that_returns_no_tensor_is_refused_with_one_reason() -> None:
+    with pytest.raises(lithify.ExportError) as caught:
+        lithify.export(lambda x: None, X)
+    assert len(caught.value.messages) == 1 and "returns no tensor, and a file needs an output" in str(caught.value)
 
 
 def test_a_sample_outside_of_the_bounds_of_its_dimension_is_refused() -> None:
