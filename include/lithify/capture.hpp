@@ -124,6 +124,9 @@ class LITHIFY_API FrontEnd {
   virtual bool follows_sizes() const = 0;
   /// The kinds of captures that there are besides a trace, in the order in which they are tried.
   virtual std::vector<CaptureKind> other_kinds() const = 0;
+  /// Bounds of the dynamic dimensions that the user declared, such as "seq <= 512": they limit what is claimed. The
+  /// front end neither captures nor checks the model at other sizes.
+  virtual std::vector<std::string> bounds() const { return {}; }
   /// Captures the model, and leaves it as it was. Throws CannotCapture. Any other exception ends the export, and its
   /// caller gets it.
   virtual Capture capture(const CaptureRequest& request) = 0;

@@ -248,9 +248,9 @@ void define_capture(nb::module_& m) {
           "dynamic_axes"_a, "followed"_a.none(), "escaped_data"_a, "assumptions"_a, "state"_a, "plugins"_a);
 }
 
-/// A live model of Python: an object with `sample_sizes()`, `capture(kind, sizes, vary_contents, outcomes)`, and
-/// `check(file, all sizes)`, which gives for each the name of an Agreement::Kind in lower case and what there is to
-/// say.
+/// A live model of Python: an object with `sample_sizes()`, `bounds()`, `capture(kind, sizes, vary_contents,
+/// outcomes)`, and `check(file, all sizes)`, which gives for each the name of an Agreement::Kind in lower case and what
+/// there is to say.
 class PythonModel final : public FrontEnd {
  public:
   PythonModel(nb::object model, const nb::module_& errors)
@@ -265,6 +265,11 @@ class PythonModel final : public FrontEnd {
   bool follows_sizes() const override { return true; }
   /// torch.jit.script of a large model takes the longest.
   std::vector<CaptureKind> other_kinds() const override { return {CaptureKind::Export, CaptureKind::Script}; }
+
+  std::vector<std::string> bounds() const override {
+    const nb::gil_scoped_acquire held;
+    return nb::cast<std::vector<std::string>>(model_.attr("bounds")());
+  }
 
   Capture capture(const CaptureRequest& request) override {
     constexpr const char* kinds[] = {"trace", "script", "export"};

@@ -241,6 +241,24 @@ def _stacked(data: Any) -> torch.Tensor:
     return torch.stack([item.to(dtype) for item in items])
 
 
+def _squeeze(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
+    """x.squeeze(dim): which dimensions are dropped is a condition on sizes."""
+    tensor, dim = _self(args, kwargs), _argument(args, kwargs, 1, "dim")
+    sizes = f.shape(tensor)
+    dims = range(len(sizes)) if dim is None else dim if isinstance(dim, tuple | list) else (dim,)
+    if not all(isinstance(d, int) and -len(sizes) <= d < len(sizes) for d in dims):
+        return f.call(func, args, kwargs)  # raises, or there are no dimensions
+    asked = sorted({d % len(sizes) for d in dims if is_number(sizes[d])}, reverse=True)
+    if not asked or f.is_data(tensor):
+        return f.call(func, args, kwargs)
+    fixed = tuple(d % len(sizes) for d in dims if not is_number(sizes[d]))
+    dropped = [d for d in asked if bool(sizes[d] == 1)]
+    for d in dropped:
+        tensor = tensor.select(d, 0)
+    left = tuple(d - sum(1 for other in dropped if other < d) for d in fixed)
+    return f.call(func, (tensor, left), {})
+
+
 def _new(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
     """x.new(2, 3)."""
     sizes = args[1] if len(args) == 2 and isinstance(args[1], tuple | list) else args[1:]
@@ -254,6 +272,8 @@ def _new(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
 def _indexed(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
     """x[[0, n - 1]]: a list with tensors in it would be one index for each dimension."""
     index = args[1]
+    if type(index) is int and index == 0 and len(args) == 2 and (first := f.first_batch(args[0])) is not None:
+        return first
     index = tuple(map(_index, index)) if isinstance(index, tuple) else _index(index)
     if len(args) == 3 and _is_put(args[0], index, args[2]):
         return f.call(torch.Tensor.index_put_, (args[0], (index,), args[2]), {})
@@ -333,6 +353,7 @@ _SIZES: dict[str, Answer] = {
     "split unsafe_split split_copy": _pieces(_of_split),
     "chunk unsafe_chunk": _pieces(_of_chunk),
     "tensor_split hsplit vsplit dsplit": _pieces(_of_sections),
+    "squeeze squeeze_copy": _squeeze,
     "new": _new,
     "__getitem__ __setitem__": _indexed,
     "roll": _spread(1),

@@ -22,6 +22,7 @@ from lithify._signature import Arguments, bind, split_kwargs
 from lithify._watch import Followed
 
 How = Literal["auto", "trace", "script", "export"]
+OUTSIDE = "the sizes are outside of the bounds of their dimensions"
 Axes = dict[str, dict[int, str]]  # by name of an input or output
 
 
@@ -44,6 +45,7 @@ class Call:
         self.translations = translations
         self.functions = functions
         self.notes: list[str] = []
+        self._bounds: _dims.Bounds = {}
         self._discovers = False  # whether the dynamic axes are detected
         self.checks = True  # whether exported files may be compared with the model
         self._guards: set[str] = set()  # questions about what inputs hold that are known to raise at another outcome
@@ -80,7 +82,8 @@ class Call:
 
     def _dynamic(self, dynamic_axes: Any, dynamic_shapes: Any) -> Axes:
         if dynamic_shapes:
-            return _dims.from_shapes(dynamic_shapes, self.arguments, self.input_names)
+            axes, self._bounds = _dims.from_shapes(dynamic_shapes, self.arguments, self.input_names)
+            return axes
         self._discovers = dynamic_axes == "auto"
         return {} if self._discovers else _dims.from_axes(dynamic_axes or {})
 
@@ -109,6 +112,14 @@ class Call:
             return []
         return list(_samples.sizes(self.arguments.tensors, self._axes_of_inputs()).items())
 
+    def bounds(self) -> list[str]:
+        least = [f"{name} >= {low}" for name, (low, _) in self._bounds.items() if low > 1]
+        return least + [f"{name} <= {high}" for name, (_, high) in self._bounds.items() if high is not None]
+
+    def is_outside(self, sizes: Mapping[str, int]) -> bool:
+        bounds = ((size, *self._bounds.get(name, (0, None))) for name, size in sizes.items())
+        return any(size < low or (high is not None and size > high) for size, low, high in bounds)
+
     def capture(
         self, kind: How, sizes: Sequence[tuple[str, int]], vary_contents: bool, outcomes: Mapping[int, bool]
     ) -> _core.Capture:
@@ -136,8 +147,9 @@ class Call:
         checker = self.checker(file)
         return [self._checked(checker, dict(sizes)) for sizes in all_sizes]
 
-    @staticmethod
-    def _checked(checker: Checker, sizes: Mapping[str, int]) -> tuple[str, str]:
+    def _checked(self, checker: Checker, sizes: Mapping[str, int]) -> tuple[str, str]:
+        if self.is_outside(sizes):
+            return "not_run", OUTSIDE
         try:
             difference = checker.check(sizes)
         except CannotRun as error:
@@ -164,6 +176,8 @@ class Call:
         return self._trace_at(sizes, outcomes) if sizes or outcomes else self._trace_sample()
 
     def _trace_at(self, sizes: Mapping[str, int], outcomes: Mapping[int, bool]) -> Capture:
+        if self.is_outside(sizes):
+            raise CannotCapture(OUTSIDE)
         try:
             tensors = _samples.resized(self.arguments.tensors, self._axes_of_inputs(), sizes)
             return self._trace(dataclasses.replace(self.arguments, tensors=tensors), outcomes)

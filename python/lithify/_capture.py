@@ -84,6 +84,8 @@ def trace(
         follower = Follower(level, known)
         try:
             captured = run(follower)
+        except CannotCapture:
+            raise
         except Exception as error:
             if level != LEVELS[-1]:
                 failed = failed or first_line(error)
@@ -119,7 +121,7 @@ def _recorded(
         finally:
             follower.close()
     if not outputs:
-        raise CannotCapture("the model returns no tensor")
+        raise CannotRun("the model returns no tensor, and a file needs an output")
     weights, keep = live_weights(root) if root is not None else ({}, [])
     file = _torch.saved(recorded, weights)
     return Capture("trace", file, weights, outputs, follower.data, follower.followed(), notes=left_out, keep=keep)
@@ -144,6 +146,7 @@ def export(root: nn.Module | None, call: Callable[..., Any], arguments: Argument
         program = torch.export.export(adapter, tuple(sample), dynamic_shapes=shapes, strict=False)
         with contextlib.suppress(Exception):  # at sizes of the sample that the program does not take, for one
             same = _is_same(program.module(), adapter, sample)
+        program = _torch.with_operators_only(program)
     if not same:
         raise CannotCapture("the program that torch.export captured gives other results on the sample than the model")
     captured = exported(program)
@@ -194,7 +197,7 @@ def exported(program: torch.export.ExportedProgram) -> Capture:
     """The file of an ExportedProgram. Its weights are out of it only while it is saved."""
     weights, kept = _table((n, t) for n, t in program.state_dict.items() if _is_plain(t))
     buffer = io.BytesIO()
-    with warnings.catch_warnings(), _torch.without_weights(program, weights):
+    with warnings.catch_warnings(), _silent(), _torch.without_weights(program, weights):
         warnings.simplefilter("ignore")
         torch.export.save(program, buffer)
     return Capture("export", buffer.getvalue(), weights, keep=kept)

@@ -110,20 +110,22 @@ class Translations:
             if key not in self.functions:
                 self.add(key, function)
 
-    def add(self, key: Any, function: Callable[..., Any]) -> None:
+    def add(self, key: Any, function: Callable[..., Any], by_name: bool = False) -> None:
+        """`by_name`: the function takes the arguments of the operator by their names."""
         for overload in [getattr(key, name) for name in key.overloads()] if hasattr(key, "overloads") else [key]:
             schema = getattr(overload, "_schema", None)
             if schema is None:
                 raise ExportError(
                     f"custom_translation_table has {key!r}, which is not an operator: use one such as torch.ops.mylib.op.default"
                 )
-            self.plugins.append((str(schema), functools.partial(self._run, schema=schema, function=function)))
+            self.plugins.append((str(schema), functools.partial(self._run, schema=schema, function=function, by_name=by_name)))
 
-    def _run(self, call: _core.CustomCall, schema: Any, function: Callable[..., Any]) -> list[int | None]:
+    def _run(self, call: _core.CustomCall, schema: Any, function: Callable[..., Any], by_name: bool) -> list[int | None]:
         token = _current.set(call)
         try:
             with _onnxscript():
-                made = function(*(_argument(call, a) for a in schema.arguments))
+                given = {a.name: _argument(call, a) for a in schema.arguments}
+                made = function(**given) if by_name else function(*given.values())
             values = made if isinstance(made, tuple | list) else (made,)
             if not all(isinstance(v, Value) for v in values):
                 raise ExportError(f"the translation of {schema.name} returns {made!r}, and not values of the graph")

@@ -14,6 +14,7 @@ from lithify._signature import Arguments
 from lithify._structure import NUMBERS, _children
 
 Axes = dict[str, dict[int, str]]
+Bounds = dict[str, tuple[int, int | None]]  # the least and the largest size of dimensions
 
 
 def from_axes(dynamic_axes: Mapping[str, Any]) -> Axes:
@@ -37,7 +38,7 @@ def _axis(name: str, axis: Any) -> int:
     return axis
 
 
-def from_shapes(dynamic_shapes: Any, arguments: Arguments, names: Sequence[str]) -> Axes:
+def from_shapes(dynamic_shapes: Any, arguments: Arguments, names: Sequence[str]) -> tuple[Axes, Bounds]:
     """`dynamic_shapes` of torch.export: a dict by parameter, or a sequence in their order; nested as the arguments are."""
     described: dict[int, Any] = {}  # by the tensor's number
     counter = iter(range(len(arguments.tensors)))
@@ -57,12 +58,13 @@ def from_shapes(dynamic_shapes: Any, arguments: Arguments, names: Sequence[str])
     for value, shape in pairs:
         _match(value, shape, counter, described)
     out: Axes = {}
+    bounds: Bounds = {}
     for i, shape in described.items():
-        axes = _shape_axes(shape, arguments.tensors[i], names[i])
+        axes = _shape_axes(shape, arguments.tensors[i], names[i], bounds)
         if axes:
             out[names[i]] = axes
     _check_formulas(out)
-    return out
+    return out, bounds
 
 
 def _check_formulas(axes: Axes) -> None:
@@ -107,7 +109,7 @@ def _nested_pairs(shape: Any, given: int, wanted: int) -> bool:
     return given != wanted and isinstance(shape, tuple | list)
 
 
-def _shape_axes(shape: Any, tensor: torch.Tensor, name: str) -> dict[int, str]:
+def _shape_axes(shape: Any, tensor: torch.Tensor, name: str, bounds: Bounds) -> dict[int, str]:
     if shape is None:
         return {}
     rank = tensor.dim()
@@ -121,14 +123,14 @@ def _shape_axes(shape: Any, tensor: torch.Tensor, name: str) -> dict[int, str]:
         raise ExportError(f"dynamic_shapes of '{name}' is {shape!r}: a dict, a tuple or None is wanted")
     out: dict[int, str] = {}
     for axis, dim in entries.items():
-        label = _dim_name(dim, name, axis, tensor)
+        label = _dim_name(dim, name, axis, tensor, bounds)
         if label is not None:
             out[axis] = label
     return out
 
 
-def _dim_name(dim: Any, name: str, axis: int, tensor: torch.Tensor) -> str | None:
-    """The name of a dimension; None for one that stays as it is."""
+def _dim_name(dim: Any, name: str, axis: int, tensor: torch.Tensor, bounds: Bounds) -> str | None:
+    """The name of a dimension; None for one that stays as it is. Its bounds are added to `bounds`."""
     if dim is None or dim is torch.export.Dim.STATIC:
         return None
     if isinstance(dim, str):
@@ -145,4 +147,9 @@ def _dim_name(dim: Any, name: str, axis: int, tensor: torch.Tensor) -> str | Non
     least, most = getattr(dim, "min", 0), getattr(dim, "max", None)
     if tensor.shape[axis] < least or (most is not None and tensor.shape[axis] > most):
         raise ExportError(f"axis {axis} of '{name}' is {tensor.shape[axis]} in the sample; {label} is from {least} to {most}")
+    if str(label).isidentifier():  # the bounds of a formula are those of the dimensions in it
+        bounds[str(label)] = int(least), most if isinstance(most, int) and most < _UNLIMITED else None
     return str(label)
+
+
+_UNLIMITED = 2**31  # torch.export has a large number for the largest size of a dimension without one

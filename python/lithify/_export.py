@@ -12,9 +12,7 @@ from typing import IO, Any, Literal
 
 from lithify import _core
 from lithify._errors import ExportError
-from lithify._files import Recover, State, declarations, opset_of, options
-
-Exported = tuple[_core.ExportResult, bytes | None]
+from lithify._files import Recover, State, at_lowest_opset, declarations, opset_of, options
 
 
 @dataclass
@@ -145,6 +143,9 @@ def export(
 
     translations = Translations(custom_translation_table or {})
     functions = Functions(translations.functions, translations.add, symbolic=not dynamo, versions=custom_opsets)
+    if not dynamo:
+        for operator, symbolic in _registered(opset_of(opset_version), custom_opsets or {}):
+            translations.add(operator, symbolic, by_name=True)
     mode = _enum(training)
     call = Call(model, args, kwargs, mode, input_names, output_names, dynamic_axes, dynamic_shapes, translations, functions)
     call.checks = verify is not False
@@ -167,7 +168,7 @@ def export(
         target = str(folder / Path(path).name) if folder is not None and path is not None else path
         try:
             call.discover(chosen)
-            done, contents = _at_lowest_opset(
+            done, contents = at_lowest_opset(
                 lambda: _core.export_live(call, call.strategy or capture, target, chosen), chosen, opset_version is not None
             )
         except ExportError:
@@ -213,19 +214,13 @@ def export(
     return result
 
 
-NEEDS_OPSET = "LTH043"
+def _registered(opset: int, versions: Mapping[str, int]) -> list[tuple[Any, Callable[..., Any]]]:
+    """Operators of torch.onnx.register_custom_op_symbolic, with their translations: those that the core has no rule for."""
+    from lithify import _symbolic, _torch
 
-
-def _at_lowest_opset(run: Callable[[], Exported], options: _core.Options, given: bool) -> Exported:
-    """Exports in the opset of the options; where it was not given, in the lowest from there on that can express the model."""
-    while True:
-        try:
-            return run()
-        except ExportError as error:
-            codes = {m.code for m in error.messages if m.severity == "error"}
-            if given or codes != {NEEDS_OPSET} or options.opset >= _core.highest_opset:
-                raise
-        options.opset += 1
+    found = _torch.registered_symbolics(opset)
+    known = {operator.name for operator in _core.supported_operators()} if found else set()
+    return [(op, _symbolic.registered(name, function, versions)) for name, op, function in found if name not in known]
 
 
 @contextlib.contextmanager

@@ -126,12 +126,29 @@ class Follower(TorchFunctionMode):
         self._shapes[_torch.key_of(value)] = shape
         return shape
 
+    def _shape_in(self, value: _torch.Value) -> Shape:
+        return self._shapes.get(_torch.key_of(value)) or self._shape_of(value, _torch.sizes_in(value))
+
     def length(self, tensor: torch.Tensor) -> Any:
         """len(tensor)."""
         shape = self.shape(tensor)
         if not shape:
             raise TypeError("len() of a 0-d tensor")
         return shape[0]
+
+    def first_batch(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The first element of the batch sizes of packed sequences: the number of sequences, since each has at least one step.
+        None for any other tensor."""
+        value = _torch.value_of(tensor) if self.watch.level.sizes else None
+        lengths = _torch.lengths_packed(value) if value is not None else None
+        if lengths is None or _torch.is_constant(lengths):
+            return None
+        return self._shape_in(lengths)[0].tensor().clone()  # type: ignore[no-any-return]
+
+    def is_data(self, tensor: torch.Tensor) -> bool:
+        """Whether how large the tensor is may depend on what the inputs hold."""
+        value = _torch.value_of(tensor)
+        return value is not None and self.origins.is_size_of_contents(value, packed=True)
 
     def escape_sizes(self, tensors: Iterable[torch.Tensor], what: str) -> None:
         """Python may know all sizes of the tensors from here on."""
@@ -145,8 +162,7 @@ class Follower(TorchFunctionMode):
         """Python may know what the tensor holds from here on: the sizes that it is computed from escape."""
         value = _torch.value_of(tensor) if self.watch.level.sizes else None
         for key, axis in self.origins.of(value).sizes if value is not None else ():
-            of = self.origins.values[key]
-            shape = self._shapes.get(key) or self._shape_of(of, _torch.sizes_in(of))
+            shape = self._shape_in(self.origins.values[key])
             for size in shape if axis is None else [shape[axis]]:
                 size.taken(what.strip("_"))
 
@@ -163,8 +179,9 @@ class Follower(TorchFunctionMode):
             return None
         with _torch.paused(), _torch.without_functions():
             held = tensor.item() if inputs else int(tensor.item())
-        term = _formula.leaf(value, None, held, of_contents=bool(inputs))
-        if inputs:
+        of_contents = bool(inputs) or _torch.kind_of(value) in _REDUCTIONS
+        term = _formula.leaf(value, None, held, of_contents)
+        if of_contents:
             self.watch.settle(term)  # what the tensor holds now
         return number(self.watch, term)
 
@@ -208,7 +225,7 @@ class Follower(TorchFunctionMode):
         """What another thread does is not seen: it may use anything that it was given."""
         self.report_data("use by another thread")
         for value in _torch.inputs():
-            for size in self._shapes.get(_torch.key_of(value)) or self._shape_of(value, _torch.sizes_in(value)):
+            for size in self._shape_in(value):
                 size.taken("thread")
 
     def ask(self, tensors: Sequence[torch.Tensor], outcome: bool, what: str) -> bool:
@@ -223,7 +240,7 @@ class Follower(TorchFunctionMode):
 
     def _asked(self, text: str, outcome: bool) -> tuple[int | None, bool]:
         """The index of the question, None for a check, and the outcome to go on with."""
-        if text in self._known.checks:
+        if text in self._known.checks or _places.only_raises():
             self.checks[text] = None
             return None, outcome
         index, frame = len(self.questions), next(_places.frames(), None)
@@ -259,6 +276,8 @@ class Follower(TorchFunctionMode):
         self.watch.close()
 
 
+# Of tensors that only sizes lead to, as of ones_like(x): nothing is known of their elements.
+_REDUCTIONS = {"aten::_is_all_true", "aten::_is_any_true", "aten::all", "aten::any"}
 MOST_CALLS_OF_A_MESSAGE = 50  # of functions of torch, between a question and the error that it leads to
 
 

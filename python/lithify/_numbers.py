@@ -253,6 +253,18 @@ class Arithmetic(Number):
     def __sym_int__(self) -> Any:
         return as_int(self)
 
+    def __sym_sqrt__(self) -> Any:
+        return calculate("sqrt", self)
+
+    def __sym_log2__(self) -> Any:
+        return calculate("log2", self)
+
+    def __sym_sin__(self) -> Any:
+        return calculate("sin", self)
+
+    def __sym_cos__(self) -> Any:
+        return calculate("cos", self)
+
 
 class Integer(Arithmetic, torch.SymInt):
     __class__ = property(lambda _: int)  # type: ignore[assignment]

@@ -11,6 +11,7 @@ import contextlib
 import copy
 import functools
 import gc
+import importlib.abc
 import math
 import operator
 import sys
@@ -21,7 +22,8 @@ from typing import Any, Protocol
 
 import torch
 
-from lithify import _torch
+from lithify import _places, _torch
+from lithify._errors import CannotCapture
 from lithify._numbers import Integer, Number, Real, Shape, Truth, as_float, as_int, calculate, extremum, is_number
 from lithify._watch import Watch
 
@@ -79,6 +81,8 @@ def replaced(capture: Capture, modules: Iterable[types.ModuleType]) -> Iterator[
                 stack.enter_context(_constructors())
             if level.hashes:
                 stack.enter_context(_emptied_caches())
+            sys.meta_path.insert(0, importer := _Importer())
+            stack.callback(sys.meta_path.remove, importer)
             yield
         finally:
             for attribute in reversed(_attributes):
@@ -134,12 +138,47 @@ def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, st
         yield torch.Tensor, name, made
     yield _torch.texts, "_str", _text_of
     yield torch, "sym_sum", _sym_sum
+    yield torch, "sym_ite", _sym_ite
+    yield _torch.higher_order, "_hop_compile_and_call", _called_higher_order
     for name in ("__getitem__", "tolist"):
         yield torch.UntypedStorage, name, _of_storage(name)
     if numpy := sys.modules.get("numpy"):
         yield numpy, "prod", _prod_of(numpy.prod)
     for module in _torch.compilers:
         yield module, "script", _script
+
+
+class _Importer(importlib.abc.MetaPathFinder):
+    """Modules that are imported meanwhile get everything as it was: they may keep functions by name."""
+
+    def __init__(self) -> None:
+        self.imports = False  # what it imports may import others
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if self.imports or _capture() is None:
+            return None
+        found = (finder.find_spec(name, path, target) for finder in list(sys.meta_path) if finder is not self)
+        spec = next((spec for spec in found if spec is not None), None)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, loader: Any, importer: _Importer) -> None:
+        self._loader, self._importer = loader, importer
+
+    def create_module(self, spec: Any) -> Any:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._importer.imports = True
+        try:
+            with _as_before():
+                self._loader.exec_module(module)
+        finally:
+            self._importer.imports = False
 
 
 @contextlib.contextmanager
@@ -279,6 +318,26 @@ def _sym_sum(*values: Any) -> Any:
 
 _torch_sym_sum = getattr(torch, "sym_sum", None)
 
+
+def _sym_ite(condition: Any, true: Any, false: Any) -> Any:
+    if any(map(is_number, (condition, true, false))):
+        return true if condition else false
+    return _torch_sym_ite(condition, true, false)
+
+
+_torch_sym_ite = torch.sym_ite
+
+
+def _called_higher_order(fn: Any, args: Any, kwargs: Any = None) -> Any:
+    """torch.cond, while_loop, scan and map. The compiler that runs them does not work while a trace is recorded, and remembers
+    where it failed."""
+    if not _traces():
+        return _call_higher_order(fn, args, kwargs)
+    raise CannotCapture(f"the tracer does not record higher-order operators, such as torch.cond{_places.user_line()}")
+
+
+_call_higher_order = getattr(_torch.higher_order, "_hop_compile_and_call", None)
+
 # ---- functions of torch ----------------------------------------------------------------------------------------------------
 # Those that are written in Python ask whether a mode wants them as a whole. They run instead, and the mode gets what they call.
 
@@ -362,11 +421,33 @@ def _out_of_trace(tensor: torch.Tensor, what: str, made: Callable[[], Any]) -> A
         return made()
 
 
+def _with_array(name: str, ufunc: str) -> Callable[..., Any]:
+    """x * array, which numpy computes: the type of the result is the one that numpy has."""
+    before = getattr(torch.Tensor, name)
+
+    def function(self: torch.Tensor, other: Any) -> Any:
+        numpy = sys.modules.get("numpy")
+        if numpy is None or type(other) is not numpy.ndarray or not _traces():
+            return before(self, other)
+        with _torch.paused():
+            types = (torch.empty(0, dtype=self.dtype).numpy().dtype, other.dtype, None)
+            mine, of_other, out = (
+                torch.from_numpy(numpy.empty(0, kind)).dtype for kind in getattr(numpy, ufunc).resolve_dtypes(types)
+            )
+        return before(self.to(mine), torch.from_numpy(other).to(of_other)).to(out)
+
+    return function
+
+
+_ARRAY_FUNCTIONS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide", "floordiv": "floor_divide"}
+_ARRAY_FUNCTIONS |= {"mod": "remainder", "pow": "power", "matmul": "matmul"}
+
 _OF_TENSORS: dict[str, Any] = {
     "__deepcopy__": _deep_copied,
     "__copy__": _copied,
     "__reduce_ex__": _reduced,
     "__dlpack__": _to_dlpack,
+    **{f"__{name}__": _with_array(f"__{name}__", ufunc) for name, ufunc in _ARRAY_FUNCTIONS.items()},
 }
 
 

@@ -97,6 +97,34 @@ def _operands_of_and_or(code: types.CodeType) -> frozenset[int]:
     return frozenset(a.offset for a, b in itertools.pairwise(all_) if a.opname == "COMPARE_OP" and b.opname in ends)
 
 
+def only_raises() -> bool:
+    """Whether the condition that is being asked for is one of `if condition: raise` or of an assert."""
+    frame = next(frames(), None)
+    found = _range(frame) if frame is not None else None
+    if frame is None or found is None:
+        return False
+    for node in reversed(_enclosing(_tree(frame.f_code.co_filename), found[0])):
+        if isinstance(node, ast.If | ast.Assert):
+            raises = isinstance(node, ast.Assert) or (_is_raise(node.body[0]) and not node.orelse)
+            asks = _holds(node.test, found[0]) or found[0] == (node.lineno, node.col_offset)  # `if not x` asks as a whole
+            return raises and asks and not any(map(_catches, frames()))
+        if isinstance(node, ast.stmt | ast.IfExp | ast.comprehension):
+            return False
+    return False
+
+
+def _is_raise(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Raise)
+
+
+def _catches(frame: types.FrameType) -> bool:
+    """Whether what is raised in a call of the frame may end there."""
+    found = _range(frame)
+    chain = _enclosing(_tree(frame.f_code.co_filename), found[0]) if found is not None else []
+    tries = [node for node in chain if isinstance(node, ast.Try)]
+    return found is None or any(not _is_raise(handler.body[-1]) for node in tries for handler in node.handlers)
+
+
 def is_for_message() -> bool:
     """Whether the text that is being made only goes to a message: of a raise or an assert, a warning, a log, print. Such a text
     changes nothing that the model computes."""

@@ -45,6 +45,20 @@ class Type:
         return Type(self.element, tuple("?" if s is None else str(s) for s in sizes), tuple(sizes))
 
 
+@dataclass(frozen=True)
+class Like(Type):
+    """The type of an argument of which nothing more is known."""
+
+    def __str__(self) -> str:
+        return f"{self.element} like {self.texts[0]}".strip()
+
+    def sizes(self) -> list[int | None]:
+        raise ExportError("symbolic asks for the sizes of an argument, which are not known here")
+
+    def dim(self) -> int:
+        return len(self.sizes())
+
+
 class Value(_custom.Value):
     """A result of a node that is made when it is used: until then its type can be set."""
 
@@ -133,6 +147,33 @@ def types_of(results: Sequence[torch.Tensor], arguments: Sequence[Any]) -> list[
         like = next((name for name, a in tensors if a.shape == result.shape), None)
         out.append(Type.of(result, [f"{like}.{d}" if like else "?" for d in range(result.dim())]))
     return out
+
+
+def registered(name: str, symbolic: Callable[..., Any], versions: Mapping[str, int]) -> Callable[..., Any]:
+    """The translation of an operator by a function of torch.onnx.register_custom_op_symbolic. It takes the arguments by name."""
+
+    def translate(**given: Any) -> Any:
+        def typed(argument: str, value: Any) -> Any:
+            if isinstance(value, list):
+                return [typed(argument, v) for v in value]
+            return Value(None, 0, Like("", (argument,), ()), value.handle) if isinstance(value, _custom.Value) else value
+
+        made = symbolic(Graph(name, (), versions), *(typed(*item) for item in given.items()))
+        return tuple(made) if isinstance(made, tuple | list) else made
+
+    return translate
+
+
+def node_translation(kind: str, attributes: Mapping[str, Any], types: Sequence[Type], version: int | None) -> Callable[..., Any]:
+    """The translation of a call of torch.onnx.ops.symbolic: one node."""
+    domain, _, op = kind.rpartition("::")
+
+    def translate(*given: Any) -> Any:
+        if domain in ("", "onnx"):
+            return getattr(_custom.Ops(), op)(*given, outputs=len(types), **attributes)
+        return getattr(_custom.Ops(domain, version or 1), op)(*given, types=[str(t) for t in types], **attributes)
+
+    return translate
 
 
 def translation(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -56,6 +57,7 @@ texts, text_of = _part("_tensor_str"), _part("_tensor_str._str")  # the module t
 compilers = [
     m for m in map(_part, ("jit", "jit._script", "jit._trace")) if hasattr(m, "script")
 ]  # modules that have torch.jit.script
+higher_order = _part("_higher_order_ops.utils")  # the module that runs torch.cond and the like
 container_types = _part("utils._pytree.SUPPORTED_NODES")
 has_setup_context = _part("autograd.function._is_setup_context_defined")  # whether a Function has one
 _compilation_unit, _script_module = _part("_C.CompilationUnit"), _part("_C.ScriptModule")
@@ -135,6 +137,13 @@ def is_constant(value: Value, depth: int = 4) -> bool:
     if node.kind() in ("prim::Constant", "prim::GetAttr"):
         return True
     return depth > 0 and node.kind() != "prim::Param" and all(is_constant(v, depth - 1) for v in node.inputs())
+
+
+def lengths_packed(value: Value) -> Value | None:
+    """The lengths of the sequences, where the value is the batch sizes of packed ones."""
+    packing = value.node()
+    is_sizes = packing.kind() == "aten::_pack_padded_sequence" and key_of(value) == key_of(packing.outputsAt(1))
+    return packing.inputsAt(1) if is_sizes else None
 
 
 def uses_of(tensor: torch.Tensor) -> int:
@@ -277,6 +286,32 @@ def without_weights(program: torch.export.ExportedProgram, weights: Container[st
         program._state_dict = state
 
 
+def with_operators_only(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program without calls of torch.func.vmap, which are no operators: decomposed where it has some."""
+    graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    calls = (node.target for graph in graphs for node in graph.nodes if node.op == "call_function")
+    return program.run_decompositions({}) if any(_is_of_functorch(target) for target in calls) else program
+
+
+def _is_of_functorch(target: Any) -> bool:
+    return str(getattr(target, "__module__", "")).startswith("torch._functorch")
+
+
+def registered_symbolics(opset: int) -> list[tuple[str, Any, Any]]:
+    """The operators of torch.onnx.register_custom_op_symbolic that there are, by name, with their functions for the opset."""
+    module = sys.modules.get("torch.onnx._internal.torchscript_exporter.registration")
+    groups = getattr(getattr(module, "registry", None), "_registry", {})
+    out = []
+    for name, group in groups.items():
+        custom = getattr(getattr(group, "_functions", None), "_overrides", {})
+        fitting = [version for version in custom if version <= opset]
+        namespace, _, operator = name.partition("::")
+        packet = getattr(getattr(torch.ops, namespace, None), operator, None) if fitting else None
+        if packet is not None:
+            out.append((name, packet, custom[max(fitting)]))
+    return out
+
+
 def _empty(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor of the same type and sizes without contents."""
     made = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
@@ -293,7 +328,7 @@ _CONSTANTS = {"prim::Constant", "prim::GetAttr", "aten::dim"}
 # Operators whose results are as large as the contents of their operands require.
 _OF_CONTENTS = {f"aten::{name}" for name in ("nonzero", "nonzero_numpy", "argwhere", "masked_select", "bincount", "unique_dim")}
 _OF_CONTENTS |= {f"aten::{name}" for name in ("_unique", "_unique2", "unique_consecutive", "unique_dim_consecutive")}
-_OF_CONTENTS |= {"torchvision::nms"}
+_OF_CONTENTS |= {"torchvision::nms", "aten::_pack_padded_sequence"}
 _TO_NUMBERS = ("aten::Int", "aten::Float", "aten::Bool", "aten::ScalarImplicit")
 # Operators whose result has the sizes of their first operand.
 _LIKE_FIRST = {f"aten::{name}" for name in ("scatter", "scatter_add", "index_add", "index_copy", "index_fill", "index_put")}
@@ -361,7 +396,7 @@ class Origins:
         return 0 <= index < len(self._axes) and axis not in self._axes[index]
 
     def is_size_of_contents(self, value: Value) -> bool:
-        """Whether how large the tensor is may depend on what the inputs hold."""
+        """Whether how large the tensor is may depend on what the inputs hold. False is certain."""
         pending, seen = [value], set()
         while pending:
             at = pending.pop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,7 +84,7 @@ def verify_call(call: Call, file: str | bytes) -> Verification:
     """As verify, for the model and arguments of a call of export."""
     _check_needed()
     _check_valid(file)
-    return _Comparison(call.checker(file)).run(None)
+    return _Comparison(call.checker(file), call.is_outside).run(None)
 
 
 def _check_needed() -> None:
@@ -126,8 +126,9 @@ def _check_valid(file: Any) -> None:
 class _Comparison:
     """All runs that verify makes."""
 
-    def __init__(self, checker: Checker) -> None:
-        self.checker = checker
+    def __init__(self, checker: Checker, is_outside: Callable[[Mapping[str, int]], bool] = lambda _: False) -> None:
+        """`is_outside` is whether sizes are outside of the bounds that the user declared."""
+        self.checker, self._is_outside = checker, is_outside
         inputs = checker.session.get_inputs()[: len(checker.arguments.tensors)]
         checker.axes = [{a: d for a, d in enumerate(i.shape) if isinstance(d, str)} for i in inputs]
 
@@ -140,7 +141,7 @@ class _Comparison:
                 self._add(out, [(_text(at), self.checker.inputs(at))])
             return out
         for candidates in _candidates(self._sample()):
-            made = [(_text(at), self.checker.inputs(at)) for at in candidates]
+            made = [(_text(at), self.checker.inputs(at)) for at in candidates if not self._is_outside(at)]
             self._add(out, [(what, tensors) for what, tensors in made if self._fits(tensors)])
         return out
 

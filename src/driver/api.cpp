@@ -164,8 +164,9 @@ ExportResult export_live_to(FrontEnd& model, CaptureStrategy strategy, const Out
     Stopwatch watch;
     const driver::LiveConverted live = driver::convert_live(model, strategy, options);
     watch.lap("capture", "convert", live.seconds);
-    const driver::CaptureFacts facts =
+    driver::CaptureFacts facts =
         live.facts ? *live.facts : driver::facts_of(live.converted.opened->program(), *live.converted.evaluated);
+    facts.bounds = model.bounds();
     ExportResult result = write_to(out, live.converted, facts, options, watch);
     result.capture = names[static_cast<int>(live.kind)];
     result.capture_reason = live.reason;

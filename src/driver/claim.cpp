@@ -99,7 +99,9 @@ class ClaimMaker {
       add({text, program_.locate(a.pos).brief()}, sample, a.pos);
       show(text, names);
     }
-    for (const std::string& text : guards.texts) {
+    std::vector<std::string> texts = guards.texts;
+    texts.insert(texts.end(), facts_.bounds.begin(), facts_.bounds.end());
+    for (const std::string& text : texts) {
       add({text, ""}, sample, {});
       show(text, names_in(text));
     }

@@ -17,6 +17,7 @@ struct CaptureFacts {
   ClaimKind kind = ClaimKind::RecordedPath;
   std::vector<Constraint> conditions;  ///< on sizes that the model's code asked, each once
   std::vector<std::string> paths;      ///< see Claims::paths
+  std::vector<std::string> bounds;     ///< of sizes that the user declared
   std::vector<Sizes> checked;          ///< at which the file was run and agreed with the model
   /// Uses of each dimension that were not followed: "int of a size at model.py:12". Where the kind is AnySize, these
   /// dimensions are claimed as Checked.

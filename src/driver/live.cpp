@@ -224,11 +224,30 @@ class LiveExport {
       out = described(exploration, chosen, *merged(exploration, chosen, why));
       check(exploration, chosen, out);
     }
-    if (!why.empty())
+    if (!why.empty()) {
       out.converted.evaluated->report(captured(
           Severity::Note,
           fmt::format("{} of {} paths that were traced are in the file: {}", chosen.size(), paths.size(), why)));
+      warn_of_fixed(exploration, chosen, *out.converted.evaluated);
+    }
     return out;
+  }
+
+  /// Reports dynamic dimensions that have one size only on these paths, that of the sample.
+  static void warn_of_fixed(const Exploration& exploration, const std::vector<size_t>& chosen, Evaluated& evaluated) {
+    const Sizes& sample = exploration.paths()[0].recordings[0].sizes;
+    for (size_t i = 0; i < sample.size(); ++i) {
+      const bool fixed = std::ranges::none_of(many_sizes(sample), [&](const Sizes& s) {
+        return s[i].second != sample[i].second &&
+               std::ranges::any_of(chosen, [&](size_t p) { return exploration.takes(exploration.paths()[p], s); });
+      });
+      if (fixed)
+        evaluated.report(
+            captured(Severity::Warning,
+                     fmt::format("the file is right only where '{}' is {}, as in the sample: export the model "
+                                 "with a sample of another size",
+                                 sample[i].first, sample[i].second)));
+    }
   }
 
   /// Nothing, where these paths cannot be merged: `why` is the reason then.
@@ -247,17 +266,19 @@ class LiveExport {
       for (const Answer& a : paths[p].answers) to.asked.push_back({a.condition, a.outcome, a.result});
       opened.push_back(r.opened);
     }
-    try {
-      auto whole = std::make_shared<const Opened>(merge::merge(recordings).program, std::move(opened));
-      ExportOptions options = options_for(first.capture);
-      options.recover = ExportOptions::Recover::Never;
-      Converted out{whole, PreparedModel(whole->program(), options, Followed()).evaluate()};
-      if (out.evaluated->failed()) throw Error(out.evaluated->diagnostics);
-      return out;
-    } catch (const Error& e) {
-      why = e.first().message;
-      return std::nullopt;
-    }
+    ExportOptions options = options_for(first.capture);
+    options.recover = ExportOptions::Recover::Never;
+    std::string reason;
+    for (merge::Sharing sharing : {merge::Sharing::Everywhere, merge::Sharing::UntilDivergence}) try {
+        auto whole = std::make_shared<const Opened>(merge::merge(recordings, sharing).program, opened);
+        Converted out{whole, PreparedModel(whole->program(), options, Followed()).evaluate()};
+        if (out.evaluated->failed()) throw Error(out.evaluated->diagnostics);
+        return out;
+      } catch (const Error& e) {
+        reason = e.first().message;
+      }
+    why = reason;
+    return std::nullopt;
   }
 
   /// What is known of the paths, with the program of some.

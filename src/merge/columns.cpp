@@ -14,8 +14,8 @@ using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
 /// Adds one trace after the other, each beside the trace that parts from it last.
 class Alignment {
  public:
-  Alignment(const std::vector<Trace>& traces, const Definitions& definitions)
-      : traces_(traces), definitions_(definitions) {
+  Alignment(const std::vector<Trace>& traces, const Definitions& definitions, Sharing sharing)
+      : traces_(traces), definitions_(definitions), sharing_(sharing) {
     for (uint32_t step = 0; step < traces[0].code.steps.size(); ++step) columns_.push_back(new_column(0, step));
     for (size_t t = 1; t < traces.size(); ++t) add(t);
   }
@@ -83,7 +83,7 @@ class Alignment {
   }
 
   /// Aligns what is between pairs that are given.
-  static Pairs aligned_between(std::span<const uint32_t> a, std::span<const uint32_t> b, const Pairs& fixed) {
+  Pairs aligned_between(std::span<const uint32_t> a, std::span<const uint32_t> b, const Pairs& fixed) const {
     Pairs out;
     uint32_t i = 0, j = 0;
     auto align_to = [&](uint32_t a_end, uint32_t b_end) {
@@ -96,7 +96,7 @@ class Alignment {
       i = x + 1;
       j = y + 1;
     }
-    align_to(static_cast<uint32_t>(a.size()), static_cast<uint32_t>(b.size()));
+    if (sharing_ == Sharing::Everywhere) align_to(static_cast<uint32_t>(a.size()), static_cast<uint32_t>(b.size()));
     return out;
   }
 
@@ -137,7 +137,7 @@ class Alignment {
       for (; column < columns; ++column) out.push_back(std::move(gap[column]));
       for (; step < steps; ++step) out.push_back(new_column(t, step));
     };
-    for (const auto& [i, j] : aligned(keys, mine)) {
+    for (const auto& [i, j] : sharing_ == Sharing::Everywhere ? aligned(keys, mine) : Pairs()) {
       append_to(i, begin + j);
       gap[i].steps[t] = step++;
       gap[i].present |= set_of(t);
@@ -147,12 +147,13 @@ class Alignment {
 
   const std::vector<Trace>& traces_;
   const Definitions& definitions_;
+  Sharing sharing_;
 };
 
 }  // namespace
 
-std::vector<Column> columns_of(const std::vector<Trace>& traces, const Definitions& definitions) {
-  return Alignment(traces, definitions).columns_;
+std::vector<Column> columns_of(const std::vector<Trace>& traces, const Definitions& definitions, Sharing sharing) {
+  return Alignment(traces, definitions, sharing).columns_;
 }
 
 }  // namespace lithify::merge

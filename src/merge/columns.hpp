@@ -17,6 +17,6 @@ struct Column {
 
 /// The parameters, and then the steps in an order that each trace keeps. The step of a condition that two traces part
 /// by is in one column for both, and so are those of the conditions before.
-std::vector<Column> columns_of(const std::vector<Trace>& traces, const Definitions& definitions);
+std::vector<Column> columns_of(const std::vector<Trace>& traces, const Definitions& definitions, Sharing sharing);
 
 }  // namespace lithify::merge

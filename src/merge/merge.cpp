@@ -83,7 +83,7 @@ program::Type returned(const program::Type& all, size_t outputs) {
 
 }  // namespace
 
-Merged merge(std::span<const Recording> recordings) {
+Merged merge(std::span<const Recording> recordings, Sharing sharing) {
   const std::vector<size_t> chosen = distinct(recordings);
   const Recording& first = recordings[chosen[0]];
   std::vector<const program::Program*> programs;
@@ -93,7 +93,7 @@ Merged merge(std::span<const Recording> recordings) {
   }
   Definitions definitions(std::move(programs));
   const std::vector<Trace> traces = read_all(recordings, chosen, definitions);
-  const Layout layout = layout_of(columns_of(traces, definitions), traces, definitions);
+  const Layout layout = layout_of(columns_of(traces, definitions, sharing), traces, definitions);
   std::vector<std::string> parameters;
   for (const program::Parameter& p : first.program->forward().parameters) parameters.push_back(p.name);
   Branched result = branched(layout, traces, definitions, parameters);

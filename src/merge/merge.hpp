@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
@@ -48,10 +49,16 @@ struct Merged {
   std::map<const program::Expr*, std::vector<Source>> copied_from;
 };
 
+/// Which steps of recordings that took different sides of a condition may be one step of the program.
+enum class Sharing : uint8_t {
+  Everywhere,       ///< those that are the same, also after they diverged: the program is small
+  UntilDivergence,  ///< none after they diverged: what they compute there may have other types and ranks
+};
+
 /// The program that runs what each recording did, where the conditions have the outcomes that they had in it. What it
 /// runs for other outcomes is what some recording did, or not defined. Of recordings with the same outcomes, the first
 /// counts. Throws TracesDiverge, with the place, for recordings that differ where no condition decides between them,
 /// or that are not of one model.
-Merged merge(std::span<const Recording> recordings);
+Merged merge(std::span<const Recording> recordings, Sharing sharing = Sharing::Everywhere);
 
 }  // namespace lithify::merge

@@ -182,10 +182,12 @@ void register_activation(eval::Registry& ops) {
   });
   ops.add("aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", softplus);
   ops.add("aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", [](Call& c) -> Value {
-    return c.onnx.op("Shrink", {c.tensor("self")}, {{"bias", c.f32("lambd")}, {"lambd", c.f32("lambd")}});
+    Ref x = c.tensor("self");
+    return with_nan_of(c.onnx, x, c.onnx.op("Shrink", {x}, {{"bias", c.f32("lambd")}, {"lambd", c.f32("lambd")}}));
   });
   ops.add("aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", [](Call& c) -> Value {
-    return c.onnx.op("Shrink", {c.tensor("self")}, {{"lambd", c.f32("lambd")}});
+    Ref x = c.tensor("self");
+    return with_nan_of(c.onnx, x, c.onnx.op("Shrink", {x}, {{"lambd", c.f32("lambd")}}));
   });
   ops.add("aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", threshold);
   ops.add("aten::prelu(Tensor self, Tensor weight) -> Tensor", prelu);

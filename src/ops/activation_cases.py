@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.cases import B, H, S, W, case, f16, f32, f64, floats, i32, i64, inf, x
+from tests.cases import B, H, S, W, case, f16, f32, f64, floats, i32, i64, inf, nan, x
 
 case(F.relu, (f32 | f64 | f16 | i64 | i32)[B, 5])
 case(F.relu6, floats[B, 5])
@@ -39,6 +39,8 @@ case(F.softshrink, x[B, 9])
 case(F.softshrink, x[B, 9], 0.1)
 case(F.hardshrink, x[B, 9])
 case(F.hardshrink, x[B, 9], 1.0)
+for fn in (F.softshrink, F.hardshrink):
+    case(fn, x(values=(nan, inf, -inf, 0.4, -0.6))[B, 5])
 case(F.tanhshrink, x[B, 5])
 case(F.threshold, (f32 | f64 | i64)[B, 9], 1, 20)
 case(F.threshold, (f32 | f64)[B, 9], 0.5, 0)

@@ -131,47 +131,61 @@ Value eye(Call& c) {
   return b.cast(b.op("EyeLike", {blank}), t);
 }
 
-// A sum of cosines: first - second * cos(t) + third * cos(2 t), where t goes once around.
-struct CosineWindow {
+// A sum of cosines: first - second * cos(t) + third * cos(2 t), where t goes once around. Those without have an own
+// formula; of the Kaiser window, `second` is beta.
+struct Window {
   std::string_view name;
   double first, second, third;
 };
 
-constexpr CosineWindow cosine_windows[] = {
-    {"hann_window", 0.5, 0.5, 0},
-    {"hamming_window", 0.54, 0.46, 0},
-    {"blackman_window", 0.42, 0.5, 0.08},
-    {"bartlett_window", 0, 0, 0},
+constexpr Window windows[] = {
+    {"hann_window", 0.5, 0.5, 0}, {"hamming_window", 0.54, 0.46, 0}, {"blackman_window", 0.42, 0.5, 0.08},
+    {"bartlett_window", 0, 0, 0}, {"kaiser_window", 0, 12, 0},
 };
 
+// The window at t, which goes from 0 to 1.
+double window_at(const Window& w, double t) {
+  const double turn = 2 * std::numbers::pi * t, place = 2 * t - 1;
+  if (w.name == "bartlett_window") return 1 - std::abs(place);
+  if (w.name == "kaiser_window")
+    return std::cyl_bessel_i(0, std::abs(w.second) * std::sqrt(std::max(1 - place * place, 0.0))) /
+           std::cyl_bessel_i(0, std::abs(w.second));
+  return w.first - w.second * std::cos(turn) + w.third * std::cos(2 * turn);
+}
+
 // A window of a length that is known only at run time. One element alone is 1.
-Ref window_of_size(Builder& b, const CosineWindow& w, Dim n, bool periodic) {
+Ref window_of_size(Call& c, const Window& w, Dim n, bool periodic) {
+  Builder& b = c.onnx;
   auto number = [&](double v) { return b.scalar(DType::Double, v); };
   const Dim length = periodic ? n : b.sym.max(b.sym.sub(n, b.dim(1)), b.dim(1));
   Ref t = b.div(b.cast(arange(b, n), DType::Double), b.cast(b.symbolic(length), DType::Double));
   auto cosine = [&](double times) { return b.op("Cos", {b.mul(t, number(times * 2 * std::numbers::pi))}); };
-  Ref out = w.name == "bartlett_window" ? b.sub(number(1), b.op("Abs", {b.sub(b.mul(t, number(2)), number(1))}))
-                                        : b.sub(number(w.first), b.mul(cosine(1), number(w.second)));
-  if (w.third != 0) out = b.add(out, b.mul(cosine(2), number(w.third)));
+  Ref place = b.sub(b.mul(t, number(2)), number(1)), out;
+  if (w.name == "bartlett_window") {
+    out = b.sub(number(1), b.op("Abs", {place}));
+  } else if (w.name == "kaiser_window") {
+    Ref root = b.op("Sqrt", {b.op("Max", {b.sub(number(1), b.mul(place, place)), number(0)})});
+    Value bessel = c.call("aten::special_i0", {b.mul(root, number(w.second))});
+    out = b.div(bessel.tensor()->read(b), number(std::cyl_bessel_i(0, std::abs(w.second))));
+  } else {
+    out = b.sub(number(w.first), b.mul(cosine(1), number(w.second)));
+    if (w.third != 0) out = b.add(out, b.mul(cosine(2), number(w.third)));
+  }
   if (n.lower().value_or(0) > 1) return out;
   return b.where(b.op("Equal", {b.symbolic(n), b.scalar_int(DType::Int64, 1)}), number(1), out);
 }
 
-Value window(Call& c, CosineWindow w) {
+Value window(Call& c, Window w) {
   const Dim size = c.size("window_length");
   bool periodic = !c.schema.argument("periodic") || c.flag("periodic");
   if (c.schema.argument("alpha")) w.first = c.real("alpha");
   if (c.schema.argument("beta")) w.second = c.real("beta");
   if (!size.is_constant())
-    return c.onnx.cast(window_of_size(c.onnx, w, size, periodic), c.maybe_dtype("dtype").value_or(DType::Float));
+    return c.onnx.cast(window_of_size(c, w, size, periodic), c.maybe_dtype("dtype").value_or(DType::Float));
   const int64_t n = *size.constant();
   std::vector<double> out(static_cast<size_t>(n), 1);
   double length = static_cast<double>(periodic ? n : n - 1);
-  for (size_t i = 0; i < out.size() && n > 1; ++i) {
-    double t = static_cast<double>(i) / length, turn = 2 * std::numbers::pi * t;
-    out[i] = w.name == "bartlett_window" ? 1 - std::abs(2 * t - 1)
-                                         : w.first - w.second * std::cos(turn) + w.third * std::cos(2 * turn);
-  }
+  for (size_t i = 0; i < out.size() && n > 1; ++i) out[i] = window_at(w, static_cast<double>(i) / length);
   return c.onnx.reals(c.maybe_dtype("dtype").value_or(DType::Float), {n}, out);
 }
 
@@ -327,13 +341,15 @@ void register_ranges(eval::Registry& ops) {
 void register_creation(eval::Registry& ops) {
   register_filled(ops);
   register_ranges(ops);
-  for (const CosineWindow& w : cosine_windows)
+  for (const Window& w : windows)
     for (std::string_view form :
          {"aten::{}(int window_length, *, {}) -> Tensor",
           "aten::{}.periodic(int window_length, bool periodic, *, {}) -> Tensor",
+          "aten::{}.beta(int window_length, bool periodic, float beta, *, {}) -> Tensor",
           "aten::{}.periodic_alpha(int window_length, bool periodic, float alpha, *, {}) -> Tensor",
           "aten::{}.periodic_alpha_beta(int window_length, bool periodic, float alpha, float beta, *, {}) -> Tensor"})
-      if (w.name == "hamming_window" || form.find("alpha") == form.npos)
+      if ((w.name == "hamming_window" || form.find("alpha") == form.npos) &&
+          (w.name == "kaiser_window" || form.find(".beta") == form.npos))
         ops.add(fmt::format(fmt::runtime(form), w.name, tensor_options), [w](Call& c) { return window(c, w); });
 
   for (bool lower : {true, false}) {

@@ -84,7 +84,7 @@ case(lambda a: torch.eye(a.size(1)) + a, x[B, N, N])
 case(lambda a: torch.eye(a.size(1), 4, dtype=torch.bool) & a, boolean[B, N, 4])
 case(lambda a: torch.hann_window(9) + a, x[B, 9])
 case(lambda a: torch.hann_window(1) + a, x[B, 1])
-for window in ("hann", "hamming", "blackman", "bartlett"):
+for window in ("hann", "hamming", "blackman", "bartlett", "kaiser"):
     case(lambda a: getattr(torch, f"{window}_window")(a.size(1)) + a, x[B, S], script=False)
     case(lambda a: getattr(torch, f"{window}_window")(a.size(1), periodic=False) + a, x[B, S], script=False)
 
@@ -100,6 +100,9 @@ case(lambda a: torch.hamming_window(8, False, dtype=torch.float64) + a, f64[B, 8
 case(lambda a: torch.hamming_window(8, True, 0.5, 0.4) + a, x[B, 8])
 case(lambda a: torch.blackman_window(7, periodic=False) + a, x[B, 7])
 case(lambda a: torch.bartlett_window(6) + a, x[B, 6])
+case(lambda a: torch.kaiser_window(6) + a, x[B, 6])
+case(lambda a: torch.kaiser_window(7, False, 5.0, dtype=torch.float64) + a, f64[B, 7])
+case(lambda a: torch.kaiser_window(a.size(1), True, 0.5) + a, x[B, S], script=False)
 for fn in (torch.tril, torch.triu):
     case(fn, (f32 | f64 | i64 | i32 | boolean)[B, 4, 5])
     case(fn, x[B, 4, 5], diagonal=1)

@@ -88,6 +88,8 @@ Ref sign_bit(Builder& b, Ref x) {
   return is_float(x->dtype) ? b.op("Or", {negative, b.op("Less", {b.op("Reciprocal", {x}), zero})}) : negative;
 }
 
+Ref with_nan_of(Builder& b, Ref x, Ref y) { return is_float(x->dtype) ? b.where(b.op("IsNaN", {x}), x, y) : y; }
+
 Ref is_finite(Builder& b, Ref x) {
   if (!is_float(x->dtype)) return b.full(x->shape, b.scalar(DType::Bool, 1));
   return b.op("Less", {b.op("Abs", {x}), like(b, x, infinity)});

@@ -40,6 +40,8 @@ Ref clip(Builder& b, Ref x, Ref low, Ref high);
 /// The sign bit of each element, as a bool.
 Ref sign_bit(Builder& b, Ref x);
 Ref is_finite(Builder& b, Ref x);
+/// y with NaN where x has it, for operators of ONNX Runtime that drop NaN.
+Ref with_nan_of(Builder& b, Ref x, Ref y);
 Ref trunc(Builder& b, Ref x);
 /// The quotient rounded toward minus infinity or toward zero, and the remainders that go with it: of the sign of y or
 /// of x. Integers whose elements are known expressions stay so.

@@ -28,13 +28,19 @@ Select select_of(Call& c, const OnnxValue* x) {
   return {axis, index};
 }
 
-Slice slice_of(Call& c, const OnnxValue* x) {
+// Calls `then` with the part x[start:end:step], a Slice or Steps.
+template <class F>
+Value with_slice(Call& c, const OnnxValue* x, F then) {
   if (x->rank() == 0) c.mismatch("a 0-d tensor cannot be sliced");
-  int64_t axis = c.dim("dim", x->rank()), step = c.integer("step");
-  if (step < 1) c.mismatch("the step must be positive");
+  int64_t axis = c.dim("dim", x->rank());
+  Dim step = c.size("step");
+  if (step.upper().value_or(1) < 1) c.mismatch("the step must be positive");
   Dim start = c.maybe_size("start").value_or(c.sym.constant(0));
   Dim end = c.maybe_size("end").value_or(c.sym.constant(to_the_end));
-  return python_slice(c.sym, axis, at(x->shape, axis), start, end, step);
+  Dim size = at(x->shape, axis);
+  if (step.is_constant()) return then(python_slice(c.sym, axis, size, start, end, *step.constant()));
+  Dim first = clamped_bound(c.sym, start, size), last = c.sym.max(first, clamped_bound(c.sym, end, size));
+  return then(Steps{axis, first, last, step, c.sym.ceil_div(c.sym.sub(last, first), step)});
 }
 
 // self with src, which has the shape of the part, in place of a part of it.
@@ -346,13 +352,13 @@ void register_index(eval::Registry& ops) {
           [](Call& c) { return part_view(c, select_of(c, c.tensor("self"))); })
       .numbers({{"index", Role::Position, "dim"}});
   ops.add("aten::slice.Tensor(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)",
-          [](Call& c) { return part_view(c, slice_of(c, c.tensor("self"))); })
+          [](Call& c) { return with_slice(c, c.tensor("self"), [&](auto part) { return part_view(c, part); }); })
       .numbers({{"start", Role::Position, "dim", 1}, {"end", Role::Position, "dim"}});
   ops.add("aten::select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor",
           [](Call& c) { return scattered(c, select_of(c, c.tensor("self"))); });
   ops.add(
       "aten::slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
-      [](Call& c) { return scattered(c, slice_of(c, c.tensor("self"))); });
+      [](Call& c) { return with_slice(c, c.tensor("self"), [&](auto part) { return scattered(c, part); }); });
   ops.add("aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
           [](Call& c) { return scattered(c, diagonal_of(c, c.tensor("self")->rank())); });
 

@@ -426,3 +426,17 @@ case(lambda x: x.index_select(0, torch.arange(x.shape[0] - 1, -1, -1)), x[B, S])
 case(lambda x: x[:, torch.arange(-2, 0)], x[B, S >= 2])
 case(lambda x: x[:, torch.arange(-x.shape[1], 0)], x[B, S])
 case(lambda x: x[torch.arange(x.shape[0] - 1, -1, -2)], x[B, S])
+
+# ---- a step that is known only at run time
+case(lambda a, b: a[:: b.size(0)], x[S, 3], x[B])
+case(lambda a, b: a[:, 1 : -1 : b.size(0) + 1], x[2, S >= 3], x[B])
+
+
+def written_in_steps(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    a = a.clone()
+    a[1 :: b.size(0)] = 7
+    a[:, :: b.size(0)] *= 2
+    return a
+
+
+case(written_in_steps, x[S >= 2, 3], x[B])

@@ -156,6 +156,26 @@ Value chunk_cat(Call& c) {
   return b.concat(parts, static_cast<int64_t>(parts.at(0)->rank()) - 1);
 }
 
+// Sequences of different lengths as one tensor, each filled up to the longest one.
+Value pad_sequence(Call& c) {
+  Builder& b = c.onnx;
+  std::vector<OnnxValue*> parts = c.tensors("sequences");
+  if (parts.empty() || parts[0]->rank() == 0) c.mismatch("sequences have at least one dimension");
+  bool left = c.text("padding_side") == "left";
+  if (!left && c.text("padding_side") != "right") c.mismatch("the padding side is 'left' or 'right'");
+  Dim longest = parts[0]->shape[0];
+  for (OnnxValue* v : parts) longest = b.sym.max(longest, v->shape.at(0));
+  OnnxValue* fill = c.number("padding_value", parts[0]->dtype);
+  for (OnnxValue*& v : parts) {
+    Dim zero = b.dim(0), missing = b.sym.sub(longest, v->shape[0]);
+    std::vector<std::pair<Dim, Dim>> pads(v->rank(), {zero, zero});
+    pads[0] = left ? std::pair{missing, zero} : std::pair{zero, missing};
+    v = b.pad(b.cast(v, parts[0]->dtype), pads, "constant", fill);
+    v->shape[0] = longest;
+  }
+  return stack(c, parts, c.flag("batch_first") ? 0 : 1);
+}
+
 }  // namespace
 
 void register_join(eval::Registry& ops) {
@@ -179,6 +199,10 @@ void register_join(eval::Registry& ops) {
   ops.add("aten::block_diag(Tensor[] tensors) -> Tensor", block_diag);
   ops.add("aten::cartesian_prod(Tensor[] tensors) -> Tensor", cartesian_prod);
   ops.add("aten::combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor", combinations);
+  ops.add(
+      "aten::pad_sequence(Tensor[] sequences, bool batch_first=False, float padding_value=0.0, str "
+      "padding_side=\"right\") -> Tensor",
+      pad_sequence);
   ops.add("aten::_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", chunk_cat);
 }
 

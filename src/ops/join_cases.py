@@ -1,6 +1,7 @@
 """Cases of src/ops/join.cpp: several tensors made one."""
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from tests.cases import B, S, T, boolean, case, f16, f64, i8, i32, i64, u8, x
 
@@ -54,3 +55,11 @@ case(torch.cartesian_prod, x[B])
 case(torch.combinations, x[4])
 case(torch.combinations, i64[5], 3, True)
 case(torch.combinations, x[B], xfail="the number of combinations of a dynamic size")
+for first, side in ((False, "right"), (True, "right"), (True, "left")):
+    case(pad_sequence, [x[B, 3], x[S, 3], x[T, 3]], first, -1.5, side)
+    case(pad_sequence, [x[B], x[S]], first, padding_side=side)
+case(pad_sequence, [i64[B, 2, S], i64[4, 2, S]], True, 7.0)
+case(pad_sequence, [x[B, 3]])
+case(pad_sequence, [boolean[4], boolean[2]], True, 1.0)
+case(pad_sequence, [i64[B], x[S]])
+case(lambda x, n: pad_sequence([x[i, : n[i]] for i in range(2)], True), x[2, S >= 4], i64(values=(3, 1))[2], export=False)

@@ -67,7 +67,12 @@ struct OneOperand {
 Ref rounded(Builder& b, std::string_view op, Ref x) { return is_float(x->dtype) ? b.op(op, {x}) : x; }
 Ref negated(Builder& b, Ref x) { return is_unsigned(x->dtype) ? b.sub(like(b, x, 0), x) : b.op("Neg", {x}); }
 Ref none_of(Builder& b, Ref x) { return b.full(x->shape, b.scalar(DType::Bool, 0)); }
-Ref sign(Builder& b, Ref x) { return x->dtype == DType::Bool ? x : b.op("Sign", {x}); }
+// That of NaN is 0.
+Ref sign(Builder& b, Ref x) {
+  if (x->dtype == DType::Bool) return x;
+  Ref out = b.op("Sign", {x});
+  return is_float(x->dtype) ? b.where(b.op("IsNaN", {x}), like(b, x, 0), out) : out;
+}
 Ref log_plus_one(Builder& b, Ref x) { return b.op("Log", {b.add(x, like(b, x, 1))}); }
 Ref exp_minus_one(Builder& b, Ref x) { return b.sub(b.op("Exp", {x}), like(b, x, 1)); }
 Ref two_to_the(Builder& b, Ref x) { return b.op("Pow", {like(b, x, 2), x}); }
@@ -481,7 +486,7 @@ Value add_product(Call& c, bool divide) {
 Value heaviside(Call& c) {
   Builder& b = c.onnx;
   Ref x = c.tensor("self"), zero = like(b, x, 0);
-  Ref step = b.where(b.op("Less", {x, zero}), zero, like(b, x, 1));
+  Ref step = b.cast(b.op("Greater", {x, zero}), x->dtype);
   return b.where(b.op("Equal", {x, zero}), c.tensor("values"), step);
 }
 

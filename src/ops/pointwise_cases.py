@@ -65,6 +65,9 @@ case(lambda a: torch.round(a, decimals=0), x(-40.0, 40.0)[B, 9])
 case(torch.special.round, x(-4.0, 4.0)[B, 9], decimals=1)
 case(torch.positive, x[B])
 SPECIAL = (nan, inf, -inf, 0.0, -0.0, 1.0, -1.0)
+for fn in (torch.sign, torch.sgn):
+    for floating in (f32, f16, f64):
+        case(fn, floating(values=SPECIAL)[B, 7])
 for fn in (torch.isnan, torch.isinf, torch.isfinite, torch.isposinf, torch.isneginf):
     case(fn, f32(values=SPECIAL)[B, 7])
     case(fn, f64(values=SPECIAL)[B, 7])
@@ -204,6 +207,7 @@ case(torch.logaddexp, x(values=(-inf, -inf, inf, 1.0))[4], x(values=(-inf, 2.0, 
 case(torch.logaddexp2, x[B, 5], x[5])
 case(torch.ldexp, x[B, 5], i64[5])
 case(torch.heaviside, x(values=(-1.0, 0.0, 2.0))[B, 3], x[3])
+case(torch.heaviside, x(values=SPECIAL)[B, 7], x[7])
 case(torch.lerp, x[B, 4], x[B, 4], 0.3)
 case(torch.lerp, x[B, 4], x[4], x[B, 1])
 case(torch.addcmul, x[B, 4], x[B, 1], x[4])

@@ -251,7 +251,7 @@ Ref vector_norm(Builder& b, Ref x, double p, const Axes& axes, bool keep) {
   if (x->rank() == 0 && p != 0) return sizes();
   if (p == 2) return b.reduce("ReduceL2", x, axes, keep);
   if (p == 1) return b.reduce("ReduceL1", x, axes, keep);
-  if (std::isinf(p)) return b.reduce(p > 0 ? "ReduceMax" : "ReduceMin", sizes(), axes, keep);
+  if (std::isinf(p)) return extremum(b, p > 0 ? "ReduceMax" : "ReduceMin", sizes(), axes, keep);
   if (p == 0) return reduced(b, "ReduceSum", b.cast(truth(b, x), x->dtype), axes, keep);
   Ref sum = b.reduce("ReduceSum", b.op("Pow", {sizes(), like(b, x, p)}), axes, keep);
   return b.op("Pow", {sum, like(b, x, 1 / p)});

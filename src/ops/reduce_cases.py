@@ -85,6 +85,8 @@ for fn in (torch.std, torch.var, torch.std_mean, torch.var_mean):
 case(torch.var, x[()])
 case(torch.std, x[B, 1], dim=1)
 
+for p in (2, 1, 3, inf, -inf):
+    case(torch.linalg.vector_norm, x(values=(nan, 1.0, -3.0, inf, 2.0, 0.5))[B, 2], p, dim=1)
 for p in (2, 1, 0, 3, 0.5, inf, -inf):
     case(torch.norm, x[B, 4], p)
     case(torch.norm, x[B, 4], p, 1)

@@ -212,11 +212,8 @@ OnnxValue* Slice::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
     return positions.empty() ? x : put_known(b, x, changed, axis, positions);
   }
   if (step != 1) {
-    Shape index_shape(x->rank(), b.dim(1));
     Dim count = b.sym.ceil_div(b.sym.sub(last, first), b.dim(step));
-    index_shape[static_cast<size_t>(axis)] = count;
-    OnnxValue* index = b.reshape(range(b, first, last, b.dim(step), count), index_shape);
-    return b.op("ScatterElements", {x, b.expand(index, changed->shape), changed}, {{"axis", axis}});
+    return Steps{axis, first, last, b.dim(step), count}.put(b, x, changed);
   }
   // Constants need no arithmetic at run time, so they are used as they were given.
   auto head = [&] { return b.slice(x, axis, b.dim(0), start.is_constant() ? start : first); };
@@ -234,6 +231,15 @@ OnnxValue* Slice::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
   parts.push_back(changed);
   if (last != size) parts.push_back(tail());
   return with_shape(b.concat(parts, axis), x->shape);
+}
+
+OnnxValue* Steps::take(Builder& b, OnnxValue* x) const { return b.gather(x, range(b, start, end, step, length), axis); }
+
+OnnxValue* Steps::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
+  Shape index_shape(x->rank(), b.dim(1));
+  index_shape[static_cast<size_t>(axis)] = length;
+  OnnxValue* index = b.reshape(range(b, start, end, step, length), index_shape);
+  return b.op("ScatterElements", {x, b.expand(index, changed->shape), changed}, {{"axis", axis}});
 }
 
 bool may_overlap(Builder& b, const OnnxValue* x, const OnnxValue* y) {

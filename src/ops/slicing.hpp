@@ -26,6 +26,18 @@ struct Slice {
   onnx::Value* put(onnx::Builder& b, onnx::Value* x, onnx::Value* changed) const;
 };
 
+/// A slice whose step is known only at run time; the bounds are positions in [0, size], in this order.
+struct Steps {
+  int64_t axis = 0;
+  onnx::Dim start;
+  onnx::Dim end;
+  onnx::Dim step;
+  onnx::Dim length;
+
+  onnx::Value* take(onnx::Builder& b, onnx::Value* x) const;
+  onnx::Value* put(onnx::Builder& b, onnx::Value* x, onnx::Value* changed) const;
+};
+
 /// x[start:end:step] of an axis of a size.
 Slice python_slice(sym::Context& sym, int64_t axis, onnx::Dim size, onnx::Dim start, onnx::Dim end, int64_t step);
 

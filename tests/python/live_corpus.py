@@ -328,6 +328,62 @@ def text_of_a_size(x: Tensor) -> Tensor:
     return x * float(len(f"{x.shape[1]}"))
 
 
+@live((B, S), expected=ANY)
+def squeezed_and_summed(x: Tensor) -> Tensor:
+    return x.squeeze(0).sum(-1).reshape(-1) + x.squeeze().sum()
+
+
+@live((B, S), expected=ANY, batch=1)
+def squeezed_of_a_sample_of_one(x: Tensor) -> Tensor:
+    return x.unsqueeze(1).squeeze((0, 1)).reshape(-1, x.shape[1]) * 2
+
+
+@live((B, S), expected=LIMITED)
+def squeezed(x: Tensor) -> Tensor:
+    return x.squeeze(0) * 2
+
+
+@live((B, S), expected=LIMITED, batch=1)
+def squeezed_at_one(x: Tensor) -> Tensor:
+    return torch.squeeze(x) * 2
+
+
+@live((B, S), expected=ANY)
+def other_rank_on_a_path(x: Tensor) -> Tensor:
+    if x.shape[1] > 10:
+        x = x.reshape(x.shape[0], 1, -1) * 2
+    return (x + 1).relu().flatten(1)
+
+
+@live((B, S), expected=ANY)
+def arrays_of_numpy(x: Tensor) -> tuple[Tensor, ...]:
+    """What numpy computes has the type that numpy gives it: float64 of a float32 and an array of float64."""
+    half = x * np.array(0.5) + np.float32(2) - np.int64(1) * x
+    return (
+        half,
+        x / np.ones((1, 1), np.float32),
+        (x * 8).int() // np.array(3) % np.array(2),
+        x ** np.array(2),
+        x[:, :1] @ np.ones((1, 2)),
+    )
+
+
+@live((S, 4), expected=ANY)
+def steps_of_a_size(x: Tensor) -> tuple[Tensor, Tensor]:
+    step = (x.shape[0] + 1) // 2
+    y = x.clone()
+    y[1::step] = 7
+    y[: -1 : x.shape[0]] += 1
+    return x[::step], y
+
+
+@live((B, S), expected=ANY)
+def symbolic_functions_of_torch(x: Tensor) -> tuple[Tensor, ...]:
+    n = x.shape[1]
+    scale = torch.sym_ite(n > 3, n, 1) + torch.sym_max(n, 5) + torch.sym_float(n) / torch.sym_int(n * 1.5)
+    return x[:, : torch.sym_min(n, 3)] * torch._sym_sqrt(n), x * scale, x + 1 if torch.sym_not(n > 6) else x * 2
+
+
 @live((B, S), expected=LIMITED)
 def key_of_a_dict(x: Tensor) -> Tensor:
     return x * {(2, 7): 3.0}.get(tuple(x.shape), 1.0)

@@ -698,6 +698,66 @@ def test_the_symbolic_method_of_a_function_makes_its_nodes() -> None:
     assert lithify.export(ByFunction(Scaled, 0.5), X, dynamic_axes=axes, dynamo=True).nodes == {"Mul": 1}
 
 
+@torch.library.custom_op("lithify_tests::shifted", mutates_args=())
+def shifted(x: torch.Tensor, by: float, axes: list[int]) -> torch.Tensor:
+    return x + by
+
+
+@shifted.register_fake
+def _(x: torch.Tensor, by: float, axes: list[int]) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+class Shifted(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.lithify_tests.shifted(x, 0.5, [0, 1]).erf()
+
+
+def test_functions_of_register_custom_op_symbolic_translate_operators() -> None:
+    axes, name = {"x": {0: "n"}}, "lithify_tests::shifted"
+    with pytest.raises(lithify.ExportError, match="lithify_tests::shifted is not supported"):
+        lithify.export(Shifted(), X, dynamic_axes=axes)
+    torch.onnx.register_custom_op_symbolic(
+        name, lambda g, x, by, axes: g.op("Add", x, g.op("Constant", value_t=torch.tensor(by))), 9
+    )
+    torch.onnx.register_custom_op_symbolic("aten::erf", lambda g, x: g.op("my.domain::Erf", x).setType(x.type()), 9)
+    try:
+        close(lithify.export(Shifted(), X, dynamic_axes=axes), Shifted(), torch.randn(7, 4))
+        torch.onnx.register_custom_op_symbolic(
+            name, lambda g, x, by, axes: g.op("my.domain::Shifted", x, by_f=by, axes_i=axes).setType(x.type()), 15
+        )
+        result = lithify.export(Shifted(), X, dynamic_axes=axes)
+        assert result.nodes == {"Shifted": 1, "Erf": 1} and result.outputs[0].shape == ["n", "4"]
+        assert lithify.export(Shifted(), X, dynamic_axes=axes, opset_version=13).nodes == {"Add": 1, "Erf": 1}
+    finally:
+        for opset in (9, 15):
+            torch.onnx.unregister_custom_op_symbolic(name, opset)
+        torch.onnx.unregister_custom_op_symbolic("aten::erf", 9)
+
+
+class Symbolic(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        x = torch.onnx.ops.symbolic("Relu", (x,), {}, dtype=x.dtype, shape=x.shape, version=18)
+        given = {"alpha": 0.5, "axes": [1, 2], "mode": "fast", "flag": True}
+        one = torch.onnx.ops.symbolic("my.domain::One", (x, None, x), given, dtype=torch.int64, shape=(x.shape[0], 7), version=3)
+        shapes = (x.shape, (1,), (x.shape[0] + 1,))
+        return one, *torch.onnx.ops.symbolic_multi_out(
+            "my.domain::Several", (one, x), dtypes=(x.dtype,) * 3, shapes=shapes, version=3
+        )
+
+
+def test_symbolic_of_torch_onnx_ops_is_a_node() -> None:
+    result = lithify.export(Symbolic(), X, dynamic_axes={"x": {0: "n"}})
+    assert result.nodes == {"Relu": 1, "One": 1, "Several": 1} and result.bytes is not None
+    assert [v.shape for v in result.outputs[:2]] == [["n", "7"], ["n", "4"]]
+    assert result.outputs[2].shape == ["1"] and result.outputs[0].dtype == "int64" and len(result.outputs) == 4
+    model = onnx.load_from_string(result.bytes)
+    node = next(n for n in model.graph.node if n.op_type == "One")
+    values = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    assert values == {"alpha": 0.5, "axes": [1, 2], "mode": b"fast", "flag": 1} and len(node.input) == 3 and not node.input[1]
+    assert {o.domain: o.version for o in model.opset_import}["my.domain"] == 3
+
+
 class Mixed(nn.Module):
     def forward(self, x: torch.Tensor) -> Any:
         return x + 1, None, "text", {"a": x * 2, "b": None}, 3
@@ -737,16 +797,70 @@ class Small(nn.Module):
         return x.to(torch.float8_e4m3fn).to(torch.float32)
 
 
-def test_without_an_opset_the_lowest_is_taken_that_can_express_the_model() -> None:
+def test_without_an_opset_the_lowest_is_taken_that_can_express_the_model(tmp_path: Path) -> None:
     result = lithify.export(Small(), X, dynamic_axes={"x": {0: "n"}})
     assert result.opset == 19
     assert any("opset 19 is the lowest" in note for note in result.notes)
     close(result, Small(), torch.randn(7, 4))
     with pytest.raises(lithify.ExportError, match="opset_version=19"):
         lithify.export(Small(), X, opset_version=18)
+    torch.jit.trace(Small(), X).save(str(tmp_path / "m.pt"))
+    assert lithify.convert(tmp_path / "m.pt", tmp_path / "m.onnx").opset == 19
+    with pytest.raises(lithify.ExportError, match="opset_version=19"):
+        lithify.convert(tmp_path / "m.pt", tmp_path / "m.onnx", opset_version=18)
+
+
+def test_a_model_that_returns_no_tensor_is_refused_with_one_reason() -> None:
+    with pytest.raises(lithify.ExportError) as caught:
+        lithify.export(lambda x: None, X)
+    assert len(caught.value.messages) == 1 and "returns no tensor, and a file needs an output" in str(caught.value)
 
 
 def test_a_sample_outside_of_the_bounds_of_its_dimension_is_refused() -> None:
     bounded = torch.export.Dim("s", min=4, max=16)
     with pytest.raises(lithify.ExportError, match="3 in the sample; s is from 4 to 16"):
         lithify.export(Net().eval(), X, dynamic_shapes={"x": {0: bounded}})
+
+
+class Positions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(16, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > 16 or x.shape[0] < 2:
+            return x * 0
+        return x + self.table[: x.shape[0]] if x.shape[0] > 4 else x
+
+
+def test_bounds_of_dimensions_of_torch_limit_the_claims() -> None:
+    bounded = torch.export.Dim("s", min=2, max=16)
+    result = lithify.export(Positions().eval(), X, dynamic_shapes={"x": {0: bounded}}, verify=True)
+    assert [result.claims.holds(s=s) for s in (1, 2, 4, 5, 16, 17)] == [False, True, True, True, True, False]
+    assert {"s >= 2", "s <= 16"} <= {c.formula for c in result.claims.constraints}
+    close(result, Positions().eval(), torch.randn(4, 4))
+    plain = lithify.export(Net().eval(), X, dynamic_shapes={"x": {0: torch.export.Dim("s", min=1)}})
+    assert str(plain.claims) == "s: any size" and plain.claims.holds(s=1) is True
+
+
+# The rows of the table in docs/python.md that are about no argument, and what tests them.
+BEHAVIORS: dict[str, Callable[..., None]] = {
+    "`symbolic` of an `autograd.Function`": test_the_symbolic_method_of_a_function_makes_its_nodes,
+    "`register_custom_op_symbolic`": test_functions_of_register_custom_op_symbolic_translate_operators,
+    "`torch.onnx.ops.symbolic`, `symbolic_multi_out`": test_symbolic_of_torch_onnx_ops_is_a_node,
+    "a model in training mode": test_a_model_in_training_mode_is_exported_for_evaluation_and_left_as_it_was,
+    "None, texts and objects among results": test_results_that_are_no_tensors_keep_their_place_and_are_named,
+    "numbers among arguments": test_numbers_that_python_uses_are_no_inputs,
+    "a branch on contents": test_a_branch_on_data_is_never_left_out,
+    "an exception": test_what_cannot_be_done_is_reported,
+}
+
+
+def test_the_documented_table_has_a_row_for_every_argument_and_a_test_for_every_row() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
+    lines = text.partition("## The call of torch.onnx.export")[2].partition("\n## ")[0].splitlines()
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith("| ")][1:]
+    assert [row for row in rows if row in BEHAVIORS] == list(BEHAVIORS)
+    arguments = re.findall(r"`(\w+)`", " ".join(row for row in rows if row not in BEHAVIORS))
+    assert sorted(arguments) == sorted(inspect.signature(torch.onnx.export).parameters)
+    assert set(arguments) - {"model"} <= set(TABLE)

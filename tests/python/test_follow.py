@@ -643,6 +643,16 @@ def fails_at_once(x: Tensor, y: Tensor) -> Tensor:
     return x * (2 if x.sum() < 1000 else {}["missing"])
 
 
+def raises_on_a_size(x: Tensor, y: Tensor) -> Tensor:
+    if (x > 0).nonzero().size(0) > 1000:
+        raise ValueError("too many")
+    return x * 2
+
+
+def raises_on_ones(x: Tensor, y: Tensor) -> Tensor:
+    return torch.distributions.Geometric(x.sigmoid()).log_prob(torch.ones_like(x))
+
+
 def branches(x: Tensor, y: Tensor) -> Tensor:
     return x * 2 if x.sum() > 0 else x * 3
 
@@ -659,7 +669,18 @@ def raises_elsewhere(x: Tensor, y: Tensor) -> Tensor:
     return z
 
 
-@pytest.mark.parametrize("model", [raises, asserts, distribution, fails_at_once])
+def branches_on_a_size(x: Tensor, y: Tensor) -> Tensor:
+    return x * 2 if (x > 0).nonzero().size(0) > 1000 else x * 3
+
+
+def catches(x: Tensor, y: Tensor) -> Tensor:
+    try:
+        return raises_on_a_size(x, y)
+    except ValueError:
+        return x * 3
+
+
+@pytest.mark.parametrize("model", [raises, asserts, distribution, fails_at_once, raises_on_a_size, raises_on_ones])
 def test_guards(model: Callable[..., Any]) -> None:
     """A check whose other outcome raises is no reason to refuse."""
     capture = captured(model)
@@ -667,7 +688,7 @@ def test_guards(model: Callable[..., Any]) -> None:
     assert capture.followed is not None and all(c.question is None for c in capture.followed.conditions)
 
 
-@pytest.mark.parametrize("model", [branches, fails_later])
+@pytest.mark.parametrize("model", [branches, fails_later, branches_on_a_size, catches])
 def test_not_guards(model: Callable[..., Any]) -> None:
     capture = captured(model)
     assert not capture.data and not capture.guards
