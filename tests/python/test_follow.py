@@ -650,7 +650,7 @@ def raises_on_a_size(x: Tensor, y: Tensor) -> Tensor:
 
 
 def raises_on_ones(x: Tensor, y: Tensor) -> Tensor:
-    return torch.distributions.Geometric(x.sigmoid()).log_prob(torch.ones_like(x))
+    return torch.distributions.Geometric(x.sigmoid(), validate_args=True).log_prob(torch.ones_like(x))
 
 
 def branches(x: Tensor, y: Tensor) -> Tensor:
