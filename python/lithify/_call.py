@@ -48,7 +48,7 @@ class Call:
         self._bounds: _dims.Bounds = {}
         self._discovers = False  # whether the dynamic axes are detected
         self.checks = True  # whether exported files may be compared with the model
-        self._guards: set[str] = set()  # questions about what inputs hold that are known to raise at another outcome
+        self._known = _capture.Known()
         self.constants: dict[str, tuple[Any, str]] = {}  # arguments that are no inputs, and why
         _mistakes.check_model(model)
         _mistakes.check_arguments(args)
@@ -215,7 +215,7 @@ class Call:
                 raise _capture.explained(error, self.root, arguments) from error
 
     def _trace(self, arguments: Arguments, outcomes: Mapping[int, bool]) -> Capture:
-        known = _capture.Known(arguments.numbers, self._axes_of_inputs(), outcomes, self._guards)
+        known = dataclasses.replace(self._known, numbers=arguments.numbers, axes=self._axes_of_inputs(), outcomes=outcomes)
         return self._captured(
             lambda changes: _capture.trace(self.root, self.model, arguments, self.functions, known, changes.reset),
             "the tracer cannot record the model",

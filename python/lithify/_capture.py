@@ -69,8 +69,8 @@ def trace(
     known: Known,
     reset: Callable[[], None],
 ) -> Capture:
-    """Records one run of `call` on the sample. `root` owns the weights that it uses, if any; what `known` has gets the checks
-    that are found; `reset` puts the model back where another run is needed."""
+    """Records one run of `call` on the sample. `root` owns the weights that it uses, if any; `known` gets the questions that
+    are no branches; `reset` puts the model back where another run is needed."""
     resets = itertools.chain([lambda: None], itertools.repeat(reset))
 
     def run(follower: Follower) -> Capture:
@@ -92,8 +92,10 @@ def trace(
                 continue
             raise
         break
-    if found := _guards.found(follower, run):
-        known.checks |= found
+    checks, idle = _guards.found(follower, captured.file, run)
+    if checks or idle:
+        known.checks |= checks
+        known.idle |= idle
         follower = Follower(level, known)
         captured = run(follower)
     captured.notes += _notes(level, failed)

@@ -29,6 +29,10 @@ class Question:
     instruction: int  # of it
     text: str  # as in `data`
 
+    @property
+    def place(self) -> tuple[types.CodeType | None, int]:
+        return self.code, self.instruction
+
 
 @dataclass
 class Known:
@@ -38,6 +42,7 @@ class Known:
     axes: Sequence[Container[int]] = ()  # of each input: those that are dynamic; empty where that is not known
     outcomes: Mapping[int, bool] = field(default_factory=dict)  # of questions about contents, by index, whatever these are
     checks: set[str] = field(default_factory=set)  # questions that raise at another outcome than that of the run
+    idle: set[str] = field(default_factory=set)  # questions whose outcome changes nothing
 
 
 class UsedByPython(BaseException):  # not to be caught by the model
@@ -53,9 +58,10 @@ class Stopped(BaseException):  # not to be caught by the model
 
 class Follower(TorchFunctionMode):
     """The functions of torch while a trace is recorded. An argument that was given as a number, and that Python takes, ends the
-    trace. `inverted` is the index of a question about contents that gets the other outcome: a replay."""
+    trace. `inverted` is a question about contents that gets the other outcome: a replay, which ends soon after it, unless all
+    questions of that place get the other outcome."""
 
-    def __init__(self, level: Level, known: Known, inverted: int | None = None) -> None:
+    def __init__(self, level: Level, known: Known, inverted: Question | None = None, everywhere: bool = False) -> None:
         super().__init__()
         self.watch = Watch(level, self._asked)
         self.data: list[str] = []  # where contents go to Python
@@ -64,7 +70,7 @@ class Follower(TorchFunctionMode):
         self.origins = _torch.Origins(known.axes)
         self._answers = answers(level)
         self.checks: dict[str, None] = {}  # those that were met
-        self._known, self._inverted = known, inverted
+        self._known, self._inverted, self._everywhere = known, inverted, everywhere
         self._shapes: dict[int, Shape] = {}
 
     def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -243,12 +249,17 @@ class Follower(TorchFunctionMode):
         if text in self._known.checks or _places.only_raises():
             self.checks[text] = None
             return None, outcome
+        if text in self._known.idle:
+            return None, outcome
         index, frame = len(self.questions), next(_places.frames(), None)
+        question = Question(index, frame and frame.f_code, frame.f_lasti if frame else 0, text)
+        self.questions.append(question)
         outcome = self._known.outcomes.get(index, outcome)
-        if index == self._inverted:
-            outcome = not outcome
+        if self._inverted is not None and self._everywhere:
+            return index, outcome != (question.place == self._inverted.place)
+        if question == self._inverted:
             self.since_inverted = 0
-        self.questions.append(Question(index, frame and frame.f_code, frame.f_lasti if frame else 0, text))
+            return index, not outcome
         return index, outcome
 
     def _count(self) -> None:
@@ -266,9 +277,9 @@ class Follower(TorchFunctionMode):
         """What is known of sizes outside of the program; None where they were not followed."""
         return self.watch.followed() if self.watch.level.sizes else None
 
-    def inverted(self, question: Question) -> Follower:
-        """For a run that differs in the answer to a question."""
-        return Follower(self.watch.level, self._known, question.index)
+    def inverted(self, question: Question, everywhere: bool = False) -> Follower:
+        """For a run that differs in the answer to a question, or to all of its place."""
+        return Follower(self.watch.level, self._known, question, everywhere)
 
     def close(self) -> None:
         """Nothing is followed from here on."""

@@ -1,12 +1,16 @@
-"""Checks of contents that only raise, as `if torch.isnan(x).any(): raise ValueError`.
+"""Questions about contents that are no branches: checks that only raise, as `if torch.isnan(x).any(): raise ValueError`, and
+those whose outcome changes nothing.
 
-Where the model has results, the outcome of such a check is the recorded one, so it is no reason to refuse a trace. To find them,
-the model is run again with the other outcome of a question: it has to raise in the function that asked, or at once.
+Where the model has results, the outcome of a check is the recorded one, so it is no reason to refuse a trace. To find them, the
+model is run again with the other outcome of a question: it has to raise in the function that asked, or at once. Where it gives
+the same program instead, with the other outcome of all questions of that place, the outcome changes nothing.
 """
 
 from __future__ import annotations
 
 import dis
+import io
+import zipfile
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -16,13 +20,19 @@ from lithify._follow import Follower, Question, Stopped, UsedByPython
 MOST_REPLAYS = 8
 
 
-def found(follower: Follower, run: Callable[[Follower], Any]) -> set[str]:
-    """The questions that a follower met and that only guard, by their texts. `run` records the model with another one."""
-    questions = {(q.code, q.instruction): q for q in reversed(follower.questions)}
-    if len(questions) > MOST_REPLAYS:
-        return set()
-    others = {q.text for q in questions.values() if not _only_raises(q, follower.inverted(q), run)}
-    return {q.text for q in follower.questions} - others
+def found(follower: Follower, file: bytes, run: Callable[[Follower], Any]) -> tuple[set[str], set[str]]:
+    """Of the questions that a follower met, by their texts: the checks, and those whose outcome changes nothing. `file` is the
+    program that it recorded; `run` records the model with another one."""
+    questions = {q.place: q for q in reversed(follower.questions)}
+    checks: set[str] = set()
+    idle: set[str] = set()
+    others: set[str] = set()
+    for q in questions.values() if len(questions) <= MOST_REPLAYS else ():
+        if _only_raises(q, follower.inverted(q), run):
+            checks.add(q.text)
+        else:
+            (idle if _changes_nothing(follower.inverted(q, everywhere=True), file, run) else others).add(q.text)
+    return checks - others, idle - checks - others
 
 
 def _only_raises(question: Question, replay: Follower, run: Callable[[Follower], Any]) -> bool:
@@ -33,6 +43,20 @@ def _only_raises(question: Question, replay: Follower, run: Callable[[Follower],
     except (Stopped, UsedByPython):
         pass
     return False
+
+
+def _changes_nothing(replay: Follower, file: bytes, run: Callable[[Follower], Any]) -> bool:
+    try:
+        return _program(run(replay).file) == _program(file)
+    except (Exception, UsedByPython):
+        return False
+
+
+def _program(file: bytes) -> dict[str, bytes]:
+    """What a file has, but for the lines of the code that led to it, and a checksum over them."""
+    with zipfile.ZipFile(io.BytesIO(file)) as archive:
+        names = [n for n in archive.namelist() if not n.endswith((".debug_pkl", "/serialization_id"))]
+        return {name: archive.read(name) for name in names}
 
 
 def _raises_in(error: Exception, code: CodeType | None) -> bool:

@@ -65,7 +65,7 @@ class Watch:
         self.level = level
         self.refused_hash = False
         self._conditions: dict[str, tuple[Condition, Term]] = {}
-        self._escapes: dict[tuple[str, bool, str], tuple[Escape, Term]] = {}
+        self._escapes: dict[tuple[str, str], tuple[Escape, Term]] = {}
         self._names: dict[int, tuple[str, Term]] = {}
         self._tensors: dict[int, tuple[torch.Tensor, Term]] = {}
         self._program: _torch.Program | None = None
@@ -77,7 +77,7 @@ class Watch:
         self._made.append(weakref.ref(number))
 
     def condition(self, term: Term) -> bool:
-        formula, key = self._formula(term)
+        key = _text_by_identity(term) if term.of_contents else term.text(self._name)
         known = self._conditions.get(key)
         if known is None:
             where, question, outcome = _places.place(), None, bool(term.value)
@@ -85,7 +85,7 @@ class Watch:
                 question, outcome = self._ask(f"condition on data at {where}", outcome)
                 if question is None:
                     return outcome
-            known = self._conditions[key] = Condition(formula, outcome, where, question), term
+            known = self._conditions[key] = Condition(self._formula(term), outcome, where, question), term
             self.tensor(term)  # here, where the paths part
         return known[0].outcome
 
@@ -124,20 +124,16 @@ class Watch:
         term.scalar(self._traced())
 
     def _escaped(self, term: Term, what: str) -> None:
-        formula, key = self._formula(term)
+        formula = self._formula(term)
         if formula and what == "text":
             formula = f"str({formula})"
-        where = _places.place()
-        if (key, what == "text", where) not in self._escapes and not _places.is_logged():
-            escape = Escape(formula, float(term.value.real), what, where, term.of_contents)
-            self._escapes[key, what == "text", where] = escape, term
+        key, where = formula or _text_by_identity(term), _places.place()
+        if (key, where) not in self._escapes and not _places.is_logged():
+            self._escapes[key, where] = Escape(formula, float(term.value.real), what, where, term.of_contents), term
 
-    def _formula(self, term: Term) -> tuple[str, str]:
-        """The formula of sizes, and a text that only the same term has."""
-        if _is_held(term):
-            return "", term.text(lambda t: f"n{id(t)}")
-        formula = term.text(self._name)
-        return formula, formula
+    def _formula(self, term: Term) -> str:
+        """The formula of sizes; empty for a term of numbers that inputs hold."""
+        return "" if _is_held(term) else term.text(self._name)
 
     def _name(self, term: Term) -> str:
         named = self._names.get(id(term))
@@ -170,6 +166,11 @@ class Watch:
         self._made.clear()
         if kept:
             _replace(kept)
+
+
+def _text_by_identity(term: Term) -> str:
+    """A text that only the same operations on the same numbers have."""
+    return term.text(lambda t: f"n{id(t)}")
 
 
 def _is_held(term: Term) -> bool:

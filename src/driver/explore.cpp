@@ -124,45 +124,63 @@ void Exploration::add(Recording recording) {
 /// One recording shows all where no size escapes; else several of the same path. Where these have loops of other
 /// lengths, the loops are rerolled.
 void Exploration::settle(Path& path) {
-  std::unique_ptr<program::Program> loops;
+  std::exception_ptr why;
+  bool diverge = true;
   try {
     path.recovered = settle_(path.recordings);
     return;
   } catch (const Error& e) {
     // A loop over pieces, of which the trace has so many, is no error where it is a loop.
-    if (!is_about_sizes(e) && !(loops = rerolled(path.recordings[0]))) throw;
+    diverge = is_about_sizes(e);
+    if (!diverge && !rerolled(path.recordings[0])) throw;
+    why = std::current_exception();
   }
   enlarge(path.recordings);
-  if (!loops) try {
+  if (diverge) try {
       path.recovered = settle_(path.recordings);
       return;
     } catch (const Error& e) {
       if (e.first().code != Code::TracesDiverge) throw;
-      loops = rerolled(path.recordings[0]);
-      if (!loops) throw;
+      why = std::current_exception();
     }
-  reroll(path, std::move(loops));
+  // A loop of two iterations can hardly be told from two of something: then the largest recording shows it.
+  const auto elements = [](const Recording& r) {
+    double out = 1;
+    for (const auto& [name, size] : r.sizes) out *= static_cast<double>(size);
+    return out;
+  };
+  const auto largest = std::ranges::max_element(path.recordings, {}, elements) - path.recordings.begin();
+  Path rerolled = with_loops(path, 0);
+  if (rerolled.recordings.size() < 2 && largest != 0)
+    if (Path other = with_loops(path, static_cast<size_t>(largest));
+        other.recordings.size() > rerolled.recordings.size())
+      rerolled = std::move(other);
+  if (rerolled.recordings.empty()) std::rethrow_exception(why);
+  path = std::move(rerolled);
   path.recovered = settle_(path.recordings);
 }
 
-/// Rerolls the loops of the recordings. Those that then have other loops than the first are only good for a check:
-/// a loop of one iteration cannot be seen.
-void Exploration::reroll(Path& path, std::unique_ptr<program::Program> first) {
-  std::vector<Recording> all = std::move(path.recordings);
-  path.recordings.clear();
-  for (const Recording& r : all) {
-    std::unique_ptr<program::Program> program = path.recordings.empty() ? std::move(first) : rerolled(r);
-    if (program && !path.recordings.empty() &&
-        !provenance::differ_in_numbers(path.recordings[0].opened->program(), *program))
+/// The path with the loops of its recordings rerolled, beginning with one of them. Those that then have other loops
+/// are only good for a check: a loop of one iteration cannot be seen. No recordings where that one has no loops.
+Path Exploration::with_loops(const Path& path, size_t first) {
+  Path out;
+  const auto add = [&](const Recording& r) {
+    std::unique_ptr<program::Program> program = rerolled(r);
+    if (program && !out.recordings.empty() &&
+        !provenance::differ_in_numbers(out.recordings[0].opened->program(), *program))
       program = nullptr;
     if (!program) {
-      path.other_sizes.push_back(r.sizes);
-      continue;
+      out.other_sizes.push_back(r.sizes);
+      return;
     }
-    path.recordings.push_back(r);
-    path.recordings.back().opened =
+    out.recordings.push_back(r);
+    out.recordings.back().opened =
         std::make_shared<const Opened>(std::move(program), std::vector{r.opened}, r.capture.inputs);
-  }
+  };
+  add(path.recordings[first]);
+  for (size_t i = 0; i < path.recordings.size() && !out.recordings.empty(); ++i)
+    if (i != first) add(path.recordings[i]);
+  return out;
 }
 
 /// Records the same path at other sizes.

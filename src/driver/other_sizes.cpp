@@ -74,9 +74,12 @@ int64_t aligned_step(int64_t size) {
 std::vector<Sizes> aligned_sizes(const Sizes& sample) {
   std::vector<Sizes> out;
   for (int64_t direction : {1, -1}) add_moved(sample, moved(sample, direction, true), out);
-  Sizes doubled = sample;
-  for (auto& [name, size] : doubled) size *= 2;
-  out.push_back(doubled);
+  // Multiples keep what is a multiple of something.
+  for (int64_t factor : {2, 3}) {
+    Sizes multiple = sample;
+    for (auto& [name, size] : multiple) size *= factor;
+    out.push_back(multiple);
+  }
   return out;
 }
 

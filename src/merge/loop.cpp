@@ -45,7 +45,8 @@ bool Loop::find_length() {
 std::optional<Expr> Loop::after(const Expr& name) {
   const Made* m = made(name);
   if (!m) return std::nullopt;
-  if (m->group + 1 == count_)
+  // Where those before are elements of a list, so is the last: what is behind may take one after the other.
+  if (m->group + 1 == count_ && !lists_.contains({m->value}))
     for (const Carried& c : carried_)
       if (c.made == m->value) return name_of(c.name);
   ++single_uses_;

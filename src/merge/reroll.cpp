@@ -36,6 +36,7 @@ class Reroller {
 
   /// Pieces of a list are elements of it, and those of a tensor that is split are slices of it: so they count.
   void index_pieces() {
+    inline_lists();
     std::unordered_map<std::string, Expr> pieces;
     std::vector<Stmt> out;
     for (Stmt& s : body_) {
@@ -43,6 +44,10 @@ class Reroller {
       const bool unpacks = s.kind == Stmt::Kind::Assign && s.unpack && gives_list(s.values[0]);
       if (unpacks && is_split(s.values[0])) {
         for (size_t i = 0; i < s.targets.size(); ++i) pieces[s.targets[i]] = slice_of(s.values[0], i);
+        continue;
+      }
+      if (unpacks && is_split_by_values(s)) {
+        split_by_values(s, pieces, out);
         continue;
       }
       if (unpacks) {
@@ -69,6 +74,28 @@ class Reroller {
   const std::vector<Stmt>& body() const { return body_; }
 
  private:
+  /// A list of pieces that has a name, and is only unpacked, stands where that is.
+  void inline_lists() {
+    std::unordered_map<std::string, size_t> uses;
+    const std::function<void(const Expr&)> count = [&](const Expr& e) {
+      if (e.kind == Kind::Name) ++uses[e.name];
+      for (const Expr& item : e.items) count(item);
+    };
+    for (const Stmt& s : body_) for_each_expr(s, count);
+    std::vector<Stmt> out;
+    for (Stmt& s : body_) {
+      const bool unpacks = s.kind == Stmt::Kind::Assign && s.unpack && s.values[0].kind == Kind::Name;
+      if (unpacks && !out.empty() && out.back().kind == Stmt::Kind::Assign && !out.back().unpack &&
+          out.back().targets == std::vector{s.values[0].name} && uses[s.values[0].name] == 1 &&
+          gives_list(out.back().values[0])) {
+        s.values = std::move(out.back().values);
+        out.pop_back();
+      }
+      out.push_back(std::move(s));
+    }
+    body_ = std::move(out);
+  }
+
   /// Whether an operator splits a tensor into pieces of one known length, the last of which may be shorter.
   static bool is_split(const Expr& e) {
     return (e.name == "aten::split" || e.name == "aten::unsafe_split") && e.items.size() == 3 && e.keywords.empty() &&
@@ -80,6 +107,33 @@ class Reroller {
     return operation("aten::slice",
                      {split.items[0], split.items[2], integer(start, split.pos), integer(start + length, split.pos)},
                      split.pos);
+  }
+
+  /// Whether an operator splits a tensor into pieces whose lengths are values.
+  static bool is_split_by_values(const Stmt& s) {
+    const Expr& e = s.values[0];
+    const bool splits =
+        e.name == "aten::split_with_sizes" || e.name == "aten::unsafe_split_with_sizes" || e.name == "aten::split";
+    return splits && e.items.size() >= 2 && e.keywords.empty() && e.items[0].kind == Kind::Name &&
+           e.items[1].kind == Kind::List && e.items[1].items.size() == s.targets.size() &&
+           std::ranges::all_of(e.items[1].items, [](const Expr& i) { return i.kind == Kind::Name; });
+  }
+
+  /// Each piece is the slice before the sum of all lengths so far.
+  void split_by_values(const Stmt& s, std::unordered_map<std::string, Expr>& pieces, std::vector<Stmt>& out) {
+    const Expr& split = s.values[0];
+    const Expr axis = split.items.size() > 2 ? split.items[2] : integer(0, split.pos);
+    std::string end = new_name("end");
+    out.push_back(assignment(end, integer(0, split.pos), s));
+    for (size_t i = 0; i < s.targets.size(); ++i) {
+      const Expr& length = split.items[1].items[i];
+      Expr sum = operation("aten::add", {name_of(end), length}, split.pos);
+      end = new_name("end");
+      out.push_back(assignment(end, std::move(sum), s));
+      Expr start = operation("aten::sub", {name_of(end), length}, split.pos);
+      pieces[s.targets[i]] =
+          operation("aten::slice", {split.items[0], axis, std::move(start), name_of(end)}, split.pos);
+    }
   }
 
   std::string new_name(const char* stem) {

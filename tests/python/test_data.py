@@ -110,6 +110,12 @@ def means(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
 
 
 @model("Loop")
+def sums_of_pieces(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    packed = torch.cat([row[:length] for row, length in zip(x, lengths.tolist(), strict=True)])
+    return torch.stack([piece.sum(0) for piece in packed.split(lengths.tolist())])
+
+
+@model("Loop")
 def repeated(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
     return torch.stack([torch.repeat_interleave(row, int(n), 0).sum(0) for row, n in zip(x, lengths, strict=True)])
 

@@ -695,6 +695,18 @@ def test_not_guards(model: Callable[..., Any]) -> None:
     assert capture.followed is not None and [c.question for c in capture.followed.conditions] == [0]
 
 
+def unused(x: Tensor, y: Tensor) -> Tensor:
+    part = x[:, : int(x.abs().max()) + 1]
+    for row in part:
+        causal = row.shape[0] > 1 and y is None
+    return part * 2 if not causal else part
+
+
+def test_questions_whose_outcome_changes_nothing() -> None:
+    capture = captured(unused)
+    assert capture.followed is not None and not capture.followed.conditions and not capture.guards and not capture.data
+
+
 # ---- modules -------------------------------------------------------------------------------------------------------------------
 
 
