@@ -39,7 +39,7 @@ struct CaptureRequest {
   bool vary_contents = false;             ///< whether the inputs are to hold other values than the sample
   /// The outcomes that questions about what inputs hold are to have, whatever they hold: by Condition::question. A
   /// front end that does not follow contents is not asked for it.
-  std::map<size_t, bool> outcomes = {};
+  std::map<std::string, bool> outcomes = {};
 };
 
 /// A question that the code around the program asked as the model ran: about sizes, such as `if x.shape[1] > 5`, or
@@ -50,8 +50,9 @@ struct Condition {
   std::string formula;
   bool outcome = false;  ///< of the run
   std::string where;     ///< the line that asked: "model.py:12"
-  /// For one about what inputs hold: its index among all such questions of the run.
-  std::optional<size_t> question = {};
+  /// For one about what inputs hold: a text that no other such question of the run has, the same in every run that
+  /// comes to it.
+  std::optional<std::string> question = {};
 };
 
 /// A number that the code around the program took, such as the one of `range(x.shape[1] // 2)`.

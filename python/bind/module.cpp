@@ -203,7 +203,7 @@ Exported export_model(const Model& model, const std::map<std::string, Live>& wei
 
 /// lithify::Followed as Python makes it: conditions (formula, outcome, where, question), escapes (formula,
 /// value, what, where, of contents), and the number of sizes.
-using PythonFollowed = std::tuple<std::vector<std::tuple<std::string, bool, std::string, std::optional<size_t>>>,
+using PythonFollowed = std::tuple<std::vector<std::tuple<std::string, bool, std::string, std::optional<std::string>>>,
                                   std::vector<std::tuple<std::string, double, std::string, std::string, bool>>, size_t>;
 
 std::optional<Followed> followed_of(const std::optional<PythonFollowed>& from) {

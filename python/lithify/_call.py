@@ -48,7 +48,6 @@ class Call:
         self._bounds: _dims.Bounds = {}
         self._discovers = False  # whether the dynamic axes are detected
         self.checks = True  # whether exported files may be compared with the model
-        self._known = _capture.Known()
         self.constants: dict[str, tuple[Any, str]] = {}  # arguments that are no inputs, and why
         _mistakes.check_model(model)
         _mistakes.check_arguments(args)
@@ -121,7 +120,7 @@ class Call:
         return any(size < low or (high is not None and size > high) for size, low, high in bounds)
 
     def capture(
-        self, kind: How, sizes: Sequence[tuple[str, int]], vary_contents: bool, outcomes: Mapping[int, bool]
+        self, kind: How, sizes: Sequence[tuple[str, int]], vary_contents: bool, outcomes: Mapping[str, bool]
     ) -> _core.Capture:
         captured = self._capture(kind, dict(sizes), outcomes)
         self.notes += [note for note in captured.notes if note not in self.notes]
@@ -164,7 +163,7 @@ class Call:
         arguments = bind(model.forward, *self._given if self._given[0] or self._given[1] else self.model.example_inputs)
         return Checker(model, arguments, [{} for _ in arguments.tensors], file)
 
-    def _capture(self, kind: How, sizes: Mapping[str, int], outcomes: Mapping[int, bool]) -> Capture:
+    def _capture(self, kind: How, sizes: Mapping[str, int], outcomes: Mapping[str, bool]) -> Capture:
         if self.exported:
             return self._captured(lambda _: _capture.exported(self.model), "torch.export cannot save the program")
         if self.scripted:
@@ -175,7 +174,7 @@ class Call:
             return self._export()
         return self._trace_at(sizes, outcomes) if sizes or outcomes else self._trace_sample()
 
-    def _trace_at(self, sizes: Mapping[str, int], outcomes: Mapping[int, bool]) -> Capture:
+    def _trace_at(self, sizes: Mapping[str, int], outcomes: Mapping[str, bool]) -> Capture:
         if self.is_outside(sizes):
             raise CannotCapture(OUTSIDE)
         try:
@@ -214,8 +213,8 @@ class Call:
             except Exception as error:
                 raise _capture.explained(error, self.root, arguments) from error
 
-    def _trace(self, arguments: Arguments, outcomes: Mapping[int, bool]) -> Capture:
-        known = dataclasses.replace(self._known, numbers=arguments.numbers, axes=self._axes_of_inputs(), outcomes=outcomes)
+    def _trace(self, arguments: Arguments, outcomes: Mapping[str, bool]) -> Capture:
+        known = _capture.Known(arguments.numbers, self._axes_of_inputs(), outcomes)
         return self._captured(
             lambda changes: _capture.trace(self.root, self.model, arguments, self.functions, known, changes.reset),
             "the tracer cannot record the model",

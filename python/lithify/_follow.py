@@ -7,6 +7,7 @@ a Condition, and a number that it takes is an Escape (see _watch.py). Contents o
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from lithify._watch import Followed, Level, Watch
 class Question:
     """A question about contents of tensors whose outcome Python asked for."""
 
-    index: int  # in the order in which they were asked
+    key: str  # no other question of the run has it, and it is the same in every run that comes to it
     code: types.CodeType | None  # of the function that asked
     instruction: int  # of it
     text: str  # as in `data`
@@ -40,7 +41,7 @@ class Known:
 
     numbers: Sequence[Any] = ()  # of each input: the number that it was given as, or None
     axes: Sequence[Container[int]] = ()  # of each input: those that are dynamic; empty where that is not known
-    outcomes: Mapping[int, bool] = field(default_factory=dict)  # of questions about contents, by index, whatever these are
+    outcomes: Mapping[str, bool] = field(default_factory=dict)  # of questions about contents, by key, whatever these are
     checks: set[str] = field(default_factory=set)  # questions that raise at another outcome than that of the run
     idle: set[str] = field(default_factory=set)  # questions whose outcome changes nothing
 
@@ -67,6 +68,7 @@ class Follower(TorchFunctionMode):
         self.data: list[str] = []  # where contents go to Python
         self.questions: list[Question] = []
         self.since_inverted: int | None = None  # how many functions were called after the inverted question
+        self.calls, self.most_calls = 0, math.inf  # of functions; a replay may not end
         self.origins = _torch.Origins(known.axes)
         self._answers = answers(level)
         self.checks: dict[str, None] = {}  # those that were met
@@ -76,8 +78,11 @@ class Follower(TorchFunctionMode):
     def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not _torch.is_tracing():
             return func(*args, **(kwargs or {}))
+        self.calls += 1
         if self.since_inverted is not None:
             self._count()
+        if self.calls > self.most_calls:
+            raise Stopped
         answer = self._answers.get(func)
         return self.call(func, args, kwargs or {}) if answer is None else answer(self, func, args, kwargs or {})
 
@@ -244,23 +249,24 @@ class Follower(TorchFunctionMode):
             return outcome
         return self._asked(text, outcome)[1]
 
-    def _asked(self, text: str, outcome: bool) -> tuple[int | None, bool]:
-        """The index of the question, None for a check, and the outcome to go on with."""
+    def _asked(self, text: str, outcome: bool) -> tuple[str | None, bool]:
+        """The key of the question, None for one that is no branch, and the outcome to go on with."""
         if text in self._known.checks or _places.only_raises():
             self.checks[text] = None
             return None, outcome
         if text in self._known.idle:
             return None, outcome
-        index, frame = len(self.questions), next(_places.frames(), None)
-        question = Question(index, frame and frame.f_code, frame.f_lasti if frame else 0, text)
+        frame, before = next(_places.frames(), None), sum(q.text == text for q in self.questions)
+        key = f"{text}, {before} before"  # the same line asks again and again
+        question = Question(key, frame and frame.f_code, frame.f_lasti if frame else 0, text)
         self.questions.append(question)
-        outcome = self._known.outcomes.get(index, outcome)
+        outcome = self._known.outcomes.get(key, outcome)
         if self._inverted is not None and self._everywhere:
-            return index, outcome != (question.place == self._inverted.place)
+            return key, outcome != (question.place == self._inverted.place)
         if question == self._inverted:
             self.since_inverted = 0
-            return index, not outcome
-        return index, outcome
+            return key, not outcome
+        return key, outcome
 
     def _count(self) -> None:
         self.since_inverted = (self.since_inverted or 0) + 1
@@ -279,7 +285,9 @@ class Follower(TorchFunctionMode):
 
     def inverted(self, question: Question, everywhere: bool = False) -> Follower:
         """For a run that differs in the answer to a question, or to all of its place."""
-        return Follower(self.watch.level, self._known, question, everywhere)
+        replay = Follower(self.watch.level, self._known, question, everywhere)
+        replay.most_calls = 2 * self.calls + MOST_CALLS_OF_A_MESSAGE
+        return replay
 
     def close(self) -> None:
         """Nothing is followed from here on."""

@@ -48,7 +48,7 @@ def _only_raises(question: Question, replay: Follower, run: Callable[[Follower],
 def _changes_nothing(replay: Follower, file: bytes, run: Callable[[Follower], Any]) -> bool:
     try:
         return _program(run(replay).file) == _program(file)
-    except (Exception, UsedByPython):
+    except (Exception, Stopped, UsedByPython):
         return False
 
 

@@ -22,7 +22,7 @@ class Condition:
     formula: str  # over s0, s1, ...; empty for one about numbers that inputs hold
     outcome: bool
     where: str  # "model.py:12"
-    question: int | None = None  # its index among the questions about what inputs hold, if it is one
+    question: str | None = None  # which one it is of those about what inputs hold, if it is one
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,10 @@ class Level:
 
 class Watch:
     """Hears of the numbers of one capture: see _numbers.Watch. `ask` is called for a condition on contents, with a text and the
-    outcome. It returns the index of the question, or None where that is the only outcome, and the outcome to go on with."""
+    outcome. It returns a text that is only this question's, or None where that is the only outcome, and the outcome to go on
+    with."""
 
-    def __init__(self, level: Level, ask: Callable[[str, bool], tuple[int | None, bool]]) -> None:
+    def __init__(self, level: Level, ask: Callable[[str, bool], tuple[str | None, bool]]) -> None:
         self.is_open = True
         self.level = level
         self.refused_hash = False
@@ -80,7 +81,8 @@ class Watch:
         key = _text_by_identity(term) if term.of_contents else term.text(self._name)
         known = self._conditions.get(key)
         if known is None:
-            where, question, outcome = _places.place(), None, bool(term.value)
+            where, outcome = _places.place(), bool(term.value)
+            question: str | None = None
             if term.of_contents:
                 question, outcome = self._ask(f"condition on data at {where}", outcome)
                 if question is None:

@@ -204,7 +204,6 @@ void Exploration::enlarge(std::vector<Recording>& recordings) {
 
 std::vector<Answer> Exploration::answers_of(const Path& path) {
   std::vector<Answer> out;
-  std::map<std::string, int> asked;  // how often a line asked about data
   const Capture& capture = path.recordings[0].capture;
   if (!capture.followed) return out;
   const Evaluated& outcome = *path.recovered.outcome;
@@ -214,9 +213,7 @@ std::vector<Answer> Exploration::answers_of(const Path& path) {
     const std::optional<claims::Formula> formula = in_dimensions(c.formula, outcome);
     if (!formula && !c.question) throw Error(Code::CannotCapture, one_outcome(c.where));
     if (formula && formula->names().empty()) continue;
-    // The same line asks the same again and again.
-    const std::string text = formula ? formula->str() : fmt::format("{} at {}", asked[c.where]++, c.where);
-    const size_t id = condition_id(text, {formula, c.where});
+    const size_t id = condition_id(formula ? formula->str() : *c.question, {formula, c.where});
     if (std::ranges::find(out, id, &Answer::condition) == out.end())
       out.push_back({id, c.outcome, capture.output_names.size() + i, formula ? std::nullopt : c.question});
   }

@@ -26,14 +26,14 @@ struct PathCondition {
 };
 
 /// Of questions about data: see CaptureRequest::outcomes.
-using Outcomes = std::map<size_t, bool>;
+using Outcomes = std::map<std::string, bool>;
 
 /// A condition that a path asked.
 struct Answer {
   size_t condition = 0;  ///< index among those of the exploration
   bool outcome = false;
-  size_t result = 0;                    ///< where its value is among the results of the program
-  std::optional<size_t> question = {};  ///< of a condition on data
+  size_t result = 0;                         ///< where its value is among the results of the program
+  std::optional<std::string> question = {};  ///< of a condition on data
 };
 
 /// A capture at some sizes.
