@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import types
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,6 +68,7 @@ class Follower(TorchFunctionMode):
         self.watch = Watch(level, self._asked)
         self.data: list[str] = []  # where contents go to Python
         self.questions: list[Question] = []
+        self._times_asked: Counter[str] = Counter()  # by text
         self.since_inverted: int | None = None  # how many functions were called after the inverted question
         self.calls, self.most_calls = 0, math.inf  # of functions; a replay may not end
         self.origins = _torch.Origins(known.axes)
@@ -256,8 +258,9 @@ class Follower(TorchFunctionMode):
             return None, outcome
         if text in self._known.idle:
             return None, outcome
-        frame, before = next(_places.frames(), None), sum(q.text == text for q in self.questions)
-        key = f"{text}, {before} before"  # the same line asks again and again
+        frame = next(_places.frames(), None)
+        key = f"{text}, {self._times_asked[text]} before"  # the same line asks again and again
+        self._times_asked[text] += 1
         question = Question(key, frame and frame.f_code, frame.f_lasti if frame else 0, text)
         self.questions.append(question)
         outcome = self._known.outcomes.get(key, outcome)

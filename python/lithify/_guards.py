@@ -24,6 +24,7 @@ def found(follower: Follower, file: bytes, run: Callable[[Follower], Any]) -> tu
     """Of the questions that a follower met, by their texts: the checks, and those whose outcome changes nothing. `file` is the
     program that it recorded; `run` records the model with another one."""
     questions = {q.place: q for q in reversed(follower.questions)}
+    program = _program(file) if questions else {}
     checks: set[str] = set()
     idle: set[str] = set()
     others: set[str] = set()
@@ -31,7 +32,7 @@ def found(follower: Follower, file: bytes, run: Callable[[Follower], Any]) -> tu
         if _only_raises(q, follower.inverted(q), run):
             checks.add(q.text)
         else:
-            (idle if _changes_nothing(follower.inverted(q, everywhere=True), file, run) else others).add(q.text)
+            (idle if _changes_nothing(follower.inverted(q, everywhere=True), program, run) else others).add(q.text)
     return checks - others, idle - checks - others
 
 
@@ -45,9 +46,9 @@ def _only_raises(question: Question, replay: Follower, run: Callable[[Follower],
     return False
 
 
-def _changes_nothing(replay: Follower, file: bytes, run: Callable[[Follower], Any]) -> bool:
+def _changes_nothing(replay: Follower, program: dict[str, bytes], run: Callable[[Follower], Any]) -> bool:
     try:
-        return _program(run(replay).file) == _program(file)
+        return _program(run(replay).file) == program
     except (Exception, Stopped, UsedByPython):
         return False
 
