@@ -158,11 +158,6 @@ class Follower(TorchFunctionMode):
             return None
         return self._shape_in(lengths)[0].tensor().clone()  # type: ignore[no-any-return]
 
-    def is_data(self, tensor: torch.Tensor) -> bool:
-        """Whether how large the tensor is may depend on what the inputs hold."""
-        value = _torch.value_of(tensor)
-        return value is not None and self.origins.is_size_of_contents(value)
-
     def escape_sizes(self, tensors: Iterable[torch.Tensor], what: str) -> None:
         """Python may know all sizes of the tensors from here on."""
         for tensor in tensors:
