@@ -165,6 +165,22 @@ std::vector<sym::Expr> Evaluated::sizes() const {
   return out;
 }
 
+/// How many statements a program has, those of branches and loops each once.
+size_t statements_of(const program::Program& program) {
+  size_t n = 0;
+  const auto count = [&](const auto& self, const std::vector<program::Stmt>& body) -> void {
+    n += body.size();
+    for (const program::Stmt& s : body) {
+      self(self, s.body);
+      self(self, s.orelse);
+    }
+  };
+  for (const auto& [name, f] : program.functions) count(count, f.body);
+  for (const auto& [name, type] : program.classes)
+    for (const program::Function& f : type.methods) count(count, f.body);
+  return n;
+}
+
 // ---- evaluation ---------------------------------------------------------------------------------------------------
 
 /// Tensors and numbers of the model that are inputs of the graph, by name, and whether what they are at the end are
@@ -180,7 +196,11 @@ PreparedModel::PreparedModel(const program::Program& program, const ExportOption
   if (options_.opset < lowest_opset || options_.opset > highest_opset)
     throw Error(Code::BadOpset, fmt::format("opset {} cannot be written", options_.opset),
                 fmt::format("opsets {} to {} can", lowest_opset, highest_opset));
+  if (options_.budget < 1 || options_.budget > 1000)
+    throw Error(Code::BadOption, fmt::format("{} cannot be allowed", option("budget", options_.budget)),
+                "give a number from 1 to 1000");
   program::verify(program);
+  sym_->budget.allow(statements_of(program), options_.budget);
   inputs_ = find_inputs(program, options_, &warnings_);
 }
 

@@ -6,7 +6,7 @@
 namespace lithify::ops {
 
 /// What the file holds of an object of a native class; refuses any other value.
-const std::vector<Value>& native_state(Call& c, const Value& object);
+const Vector<Value>& native_state(Call& c, const Value& object);
 
 /// What a layer rounds its input to, which is not quantized yet.
 enum class Rounding {
