@@ -69,6 +69,8 @@ class Call:
         forward = model.forward if isinstance(model, torch.nn.Module) else model
         self.arguments = bind(forward, *self._given)
         self.input_names = _renamed(list(input_names or []), self.arguments.names, "input")
+        by_name = dict(zip(self.arguments.names, self.input_names, strict=True))
+        self.notes += [_capture.dequantized(by_name[name], t) for name, t in self.arguments.quantized.items()]
         self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
         self._whole = self.arguments, list(self.input_names)
 

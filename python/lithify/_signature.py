@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from lithify._errors import ExportError
-from lithify._structure import Leaves, Rebuild, flatten, join, tensor_of, unique
+from lithify._structure import Leaves, Rebuild, flatten, is_quantized, join, tensor_of, unique
 
 
 @dataclass
@@ -21,6 +21,7 @@ class Arguments:
     tensors: list[torch.Tensor]
     numbers: list[bool | int | float | None]  # what was given where a tensor stands for a number
     structure: dict[str, Any]  # by parameter, as given
+    quantized: dict[str, torch.Tensor]  # by name, those of which `tensors` has the dequantized values
     rebuild: Callable[[Sequence[Any]], tuple[list[Any], dict[str, Any]]] = field(repr=False)
 
     def without(self, index: int) -> Arguments:
@@ -31,7 +32,7 @@ class Arguments:
             return self.rebuild([*tensors[:index], number, *tensors[index:]])
 
         names, tensors, numbers = ([*x[:index], *x[index + 1 :]] for x in (self.names, self.tensors, self.numbers))
-        return Arguments(names, tensors, numbers, self.structure, rebuild)
+        return Arguments(names, tensors, numbers, self.structure, self.quantized, rebuild)
 
 
 def split_kwargs(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -63,7 +64,9 @@ def bind(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
         return [p(rest) for p in positional], {n: p(rest) for n, p in named.items()}
 
     numbers = [None if isinstance(v, torch.Tensor) else v for _, v in leaves]
-    return Arguments(unique([n for n, _ in leaves]), [tensor_of(v) for _, v in leaves], numbers, structure, rebuild)
+    names = unique([n for n, _ in leaves])
+    quantized = {name: v for name, (_, v) in zip(names, leaves, strict=True) if is_quantized(v)}
+    return Arguments(names, [tensor_of(v) for _, v in leaves], numbers, structure, quantized, rebuild)
 
 
 def _signature(call: Callable[..., Any]) -> inspect.Signature:

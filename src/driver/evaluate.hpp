@@ -74,8 +74,9 @@ class PreparedModel {
   PreparedModel(const PreparedModel&) = delete;  // its rules refer to it
   PreparedModel& operator=(const PreparedModel&) = delete;
 
-  /// What cannot be exported is in the diagnostics of the result. Throws Error for options that do not fit the program.
-  std::shared_ptr<Evaluated> evaluate(const Variant& variant = {}) const;
+  /// What cannot be exported is in the diagnostics of the result. Without an opset, the lowest from default_opset on
+  /// that can express the program is taken. Throws Error for options that do not fit the program.
+  std::shared_ptr<Evaluated> evaluate(Variant variant = {}) const;
 
   const program::Program& program() const { return program_; }
   const ExportOptions& options() const { return options_; }
@@ -88,6 +89,7 @@ class PreparedModel {
 
  private:
   struct StateInputs;
+  std::shared_ptr<Evaluated> evaluate_in_opset(const Variant& variant) const;
   std::shared_ptr<Evaluated> evaluate_with(const Variant& variant, const StateInputs& state) const;
 
   const program::Program& program_;
