@@ -72,11 +72,12 @@ void find_escaped(const Followed& followed, Evaluated& out) {
     });
   };
   out.escaped_sizes.emplace();
-  for (const Escape& e : followed.escapes) {
+  for (size_t i = 0; i < followed.escapes.size(); ++i) {
+    const Escape& e = followed.escapes[i];
     const std::optional<std::vector<sym::Expr>> sizes = sizes_in(e.formula, out);
     if (sizes && std::ranges::all_of(*sizes, is_fixed)) continue;
     if (e.of_contents && (!sizes || !std::ranges::all_of(*sizes, is_size))) {
-      out.escaped_data.push_back(fmt::format("{} of a number at {}", e.what, e.where));
+      out.escaped_data[i] = fmt::format("{} of a number at {}", e.what, e.where);
       continue;
     }
     out.escaped.push_back(fmt::format("{} of a size at {}", e.what, e.where));
