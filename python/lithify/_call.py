@@ -18,6 +18,7 @@ from lithify._custom import Translations
 from lithify._errors import CannotCapture, CannotRun, ExportError
 from lithify._functions import Functions
 from lithify._restore import Changes, undisturbed
+from lithify._settle import settled
 from lithify._signature import Arguments, bind, split_kwargs
 from lithify._watch import Followed
 
@@ -67,7 +68,7 @@ class Call:
             self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
             return
         forward = model.forward if isinstance(model, torch.nn.Module) else model
-        self.arguments = bind(forward, *self._given)
+        self.arguments = settled(model, self.root, self.training, bind(forward, *self._given))
         self.input_names = _renamed(list(input_names or []), self.arguments.names, "input")
         self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
         self._whole = self.arguments, list(self.input_names)
