@@ -20,8 +20,8 @@ POSITIONS = "position_ids"
 
 
 class Decoder:
-    """A causal model of transformers. Its step takes `input_ids`, the `attention_mask` of the past and of the input, `position_ids`
-    where the model has them, and the cache. It returns the logits and the cache."""
+    """A causal model of transformers. A step of it takes `input_ids`, the `attention_mask` of the past and of the input,
+    `position_ids` where the model has them, and the cache. It returns the logits and the cache."""
 
     def __init__(self, model: Any, *, last_logits: bool = False) -> None:
         self.model, self.last_logits = model, last_logits
@@ -70,7 +70,8 @@ class Decoder:
     def _run(self, input_ids: Any, attention_mask: Any, past_key_values: Any, position_ids: Any = None) -> dict[str, Any]:
         given = {"input_ids": input_ids, "attention_mask": attention_mask, self.cache_name: past_key_values}
         if self.masks_sequence:
-            given["attention_mask"] = attention_mask[:, attention_mask.shape[1] - input_ids.shape[1] :]
+            sequence = input_ids.shape[1]
+            given["attention_mask"] = attention_mask.narrow(1, attention_mask.shape[1] - sequence, sequence)
         if position_ids is not None:
             given[POSITIONS] = position_ids
         keeps = self.last_logits and "logits_to_keep" in self.parameters
@@ -103,13 +104,12 @@ class Decoder:
     def _takes_whole_mask(self) -> bool:
         """Whether the mask may have the tokens of the past as well."""
         try:
-            one, two = torch.zeros(1, 1, dtype=torch.long), torch.ones(1, 3, dtype=torch.long)
-            cache = self.filled(one.expand(1, 2), two[:, :2])
+            given = self.arguments(2, 3, 2)
             with self._undisturbed():
-                logits = self._run(**self.given(one, two, cache))["logits"]
+                logits = self._run(**given)["logits"]
         except RuntimeError:
             return False
-        return bool(logits.shape[1] == 1)
+        return bool(logits.shape[1] == 2)
 
     @contextlib.contextmanager
     def _undisturbed(self) -> Iterator[None]:
