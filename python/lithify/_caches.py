@@ -94,7 +94,8 @@ def _joined(name: str, part: str) -> str:
 
 
 def _check_plain(tensor: torch.Tensor, name: str) -> None:
-    if type(tensor) not in _PLAIN or tensor.layout != torch.strided:
+    is_own = type(tensor) in _PLAIN or type(tensor).__module__.startswith("torch._subclasses")  # of torch.export
+    if not is_own or tensor.layout != torch.strided:
         raise ExportError(f"'{name}' is a {type(tensor).__name__}, which cannot be an input: use a cache of plain tensors")
 
 
@@ -222,6 +223,17 @@ def window(layer: Any) -> int | None:
     """The number of tokens of the past that a layer keeps at most; None for one that keeps all."""
     size = getattr(layer, "sliding_window", None)
     return size - 1 if isinstance(size, int) and not hasattr(layer, "max_cache_len") else None
+
+
+def windows(given: Values) -> dict[str, int]:
+    """The tensors of layers that keep the last tokens only, by name, with how many these are."""
+    found = {}
+    for parameter, cache in given.items():
+        for name, path in state(cache, parameter) if is_cache(cache) else ():
+            size = window(get(cache, path[:-1])) if path[-1] in ("keys", "values") else None
+            if size is not None:
+                found[name] = size
+    return found
 
 
 def has_numbers(given: Values) -> bool:
