@@ -182,8 +182,10 @@ def _found(value: Any, path: Path) -> Any:
 
 def formula(counter: Counter, given: Values) -> Callable[[Values], Any] | None:
     """How a counter follows from sizes of the arguments; None where no size has it. It counts the tokens of the past: those that
-    the mask has beside those of the input, and those that a layer without a window holds."""
-    for of in (*map(_by_mask, ("", "decoder_")), *_by_layers(given)):
+    the mask has beside those of the input, and those that a layer without a window holds. The own length of a layer with a window
+    does until the window is full."""
+    own = counter.path[:-1]
+    for of in (*map(_by_mask, ("", "decoder_")), *_by_layers(given), lambda made: get(made, own).keys.shape[-2]):
         try:
             if of(given) == counter.value:
                 return of

@@ -70,7 +70,8 @@ class Call:
         forward = model.forward if isinstance(model, torch.nn.Module) else model
         self.arguments = settled(model, self.root, self.training, bind(forward, *self._given))
         self.input_names = _renamed(list(input_names or []), self.arguments.names, "input")
-        self.axes = _dims.with_windows(self._dynamic(dynamic_axes, dynamic_shapes), self.arguments)
+        self.axes, bounds = _dims.with_windows(self._dynamic(dynamic_axes, dynamic_shapes), self.arguments)
+        self._bounds |= bounds
         self._enlarge()
         self._whole = self.arguments, list(self.input_names)
 
