@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -232,11 +233,12 @@ class Call:
 
     def _trace(self, arguments: Arguments, outcomes: Mapping[str, bool]) -> Capture:
         known = _capture.Known(arguments.numbers, self._axes_of_inputs(), outcomes)
-        return self._captured(
-            lambda changes: _capture.trace(self.root, self.model, arguments, self.functions, known, changes.reset),
-            "the tracer cannot record the model",
-            arguments,
-        )
+
+        def traced(changes: Changes) -> Capture:
+            check_runs = functools.partial(self._check_runs, arguments)
+            return _capture.trace(self.root, self.model, arguments, self.functions, known, changes.reset, check_runs)
+
+        return self._captured(traced, "the tracer cannot record the model", arguments)
 
     def _trace_sample(self) -> Capture:
         while True:

@@ -187,15 +187,20 @@ void Exploration::settle(Path& path) {
 void Exploration::enlarge(std::vector<Recording>& recordings) {
   const std::string key = signature(recordings[0].capture);
   const Outcomes outcomes = recordings[0].outcomes;
-  for (const Sizes& sizes : many_sizes(recordings[0].sizes)) {
-    if (recordings.size() >= enough_recordings || is_spent()) return;
+  std::vector<Sizes> candidates = many_sizes(recordings[0].sizes);
+  for (size_t i = 0; i < candidates.size() && recordings.size() < enough_recordings; ++i) {
+    // What cannot be exported by itself needs a second recording, however long it takes.
+    if (recordings.size() > 1 ? is_spent() : runs_ >= budget_.runs) return;
+    const Sizes sizes = candidates[i];
     try {
       Capture capture = record(sizes, outcomes);
       if (signature(capture) != key) continue;
       auto opened = std::make_shared<const Opened>(std::vector<Source>{{capture.model, capture.inputs}});
       recordings.push_back({sizes, outcomes, std::move(capture), std::move(opened)});
     } catch (const CannotCapture&) {
-      continue;
+      if (i > 0) continue;
+      const std::vector<Sizes> bound = bound_sizes(recordings[0].sizes);
+      candidates.insert(candidates.begin() + 1, bound.begin(), bound.end());
     }
   }
 }
