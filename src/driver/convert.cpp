@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "driver/branches.hpp"
 #include "driver/discover.hpp"
 #include "driver/source.hpp"
 #include "merge/reroll.hpp"
@@ -67,11 +68,31 @@ std::optional<Converted> with_loops(const std::shared_ptr<const Opened>& opened,
   }
 }
 
+/// Throws the reason why there are no branches after that why the traces diverge.
+Converted branches(const std::shared_ptr<const Opened>& opened, const ExportOptions& options,
+                   const Error& diverge) try {
+  return with_branches(opened, options);
+} catch (const Error& e) {
+  std::vector<Diagnostic> all = diverge.diagnostics();
+  std::ranges::copy(e.diagnostics(), std::back_inserter(all));
+  throw Error(std::move(all));
+}
+
 bool has_loop(const Converted& c) {
   return std::ranges::any_of(c.evaluated->model.graph->all_nodes(), [](const onnx::Node* n) { return n->is("Loop"); });
 }
 
 }  // namespace
+
+CaptureFacts facts_of(const Converted& converted) {
+  CaptureFacts out = facts_of(converted.opened->program(), *converted.evaluated);
+  if (converted.known_at.empty()) return out;
+  out.kind = ClaimKind::AnySize;
+  out.checked = converted.known_at;
+  for (const auto& [name, size] : converted.known_at[0])
+    out.unfollowed[name].emplace_back("which branches are taken is known at the sizes of the traces only");
+  return out;
+}
 
 merge::OtherResults other_results(const std::optional<Followed>& followed) {
   return followed ? merge::OtherResults{followed->conditions.size(), followed->sizes} : merge::OtherResults();
@@ -88,8 +109,9 @@ Converted convert(const std::vector<Source>& sources, const ExportOptions& optio
     // Loops of other lengths; in a single trace, elements that are taken one after the other, to the last.
     if (!single && e.first().code != Code::TracesDiverge) throw;
     std::optional<Converted> loops = with_loops(opened, all, followed);
-    if (!loops || (single && !has_loop(*loops))) throw;
-    return *std::move(loops);
+    if (loops && (!single || has_loop(*loops))) return *std::move(loops);
+    if (single || followed || all.recover == ExportOptions::Recover::Never) throw;
+    return branches(opened, all, e);
   }
 }
 

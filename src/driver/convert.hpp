@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "driver/claim.hpp"
 #include "driver/recover.hpp"
 #include "merge/reroll.hpp"
 #include "read/open.hpp"
@@ -37,7 +38,12 @@ class Opened {
 struct Converted {
   std::shared_ptr<const Opened> opened;
   std::shared_ptr<Evaluated> evaluated;
+  /// Of traces that diverge by branches: the sizes that show which is taken. At others, that is not known.
+  std::vector<Sizes> known_at = {};
 };
+
+/// What the program shows of its captures.
+CaptureFacts facts_of(const Converted& converted);
 
 /// The results of a program that are no outputs of the model.
 merge::OtherResults other_results(const std::optional<Followed>& followed);

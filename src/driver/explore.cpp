@@ -185,18 +185,37 @@ Path Exploration::with_loops(const Path& path, size_t first) {
 
 /// Records the same path at other sizes.
 void Exploration::enlarge(std::vector<Recording>& recordings) {
-  const std::string key = signature(recordings[0].capture);
-  const Outcomes outcomes = recordings[0].outcomes;
-  for (const Sizes& sizes : many_sizes(recordings[0].sizes)) {
+  const Sizes first = recordings[0].sizes;
+  std::set<size_t> held;  // dimensions that decide whether the path is taken: they stay as they are
+  std::vector<Sizes> tried = {first};
+  const auto is_added = [&](const Sizes& sizes) {
+    if (std::ranges::find(tried, sizes) != tried.end() || is_spent()) return false;
+    tried.push_back(sizes);
+    return add_to(recordings, sizes);
+  };
+  for (Sizes sizes : many_sizes(first)) {
+    for (size_t d : held) sizes[d].second = first[d].second;
     if (recordings.size() >= enough_recordings || is_spent()) return;
-    try {
-      Capture capture = record(sizes, outcomes);
-      if (signature(capture) != key) continue;
-      auto opened = std::make_shared<const Opened>(std::vector<Source>{{capture.model, capture.inputs}});
-      recordings.push_back({sizes, outcomes, std::move(capture), std::move(opened)});
-    } catch (const CannotCapture&) {
-      continue;
+    if (is_added(sizes)) continue;
+    for (size_t d = 0; d < first.size() && first.size() > 1 && held.empty(); ++d) {
+      Sizes others = sizes;
+      others[d].second = first[d].second;
+      if (is_added(others)) held.insert(d);
     }
+  }
+}
+
+/// Whether the same path was recorded at these sizes.
+bool Exploration::add_to(std::vector<Recording>& recordings, const Sizes& sizes) {
+  const Outcomes& outcomes = recordings[0].outcomes;
+  try {
+    Capture capture = record(sizes, outcomes);
+    if (signature(capture) != signature(recordings[0].capture)) return false;
+    auto opened = std::make_shared<const Opened>(std::vector<Source>{{capture.model, capture.inputs}});
+    recordings.push_back({sizes, outcomes, std::move(capture), std::move(opened)});
+    return true;
+  } catch (const CannotCapture&) {
+    return false;
   }
 }
 

@@ -98,6 +98,7 @@ class Exploration {
   void add(Recording recording);
   void settle(Path& path);
   void enlarge(std::vector<Recording>& recordings);
+  bool add_to(std::vector<Recording>& recordings, const Sizes& sizes);
   static Path with_loops(const Path& path, size_t first);
 
   std::vector<Answer> answers_of(const Path& path);
