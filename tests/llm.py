@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
+import lithify
 from tests.vision import torchvision
 
 VOCABULARY = 61
@@ -122,6 +124,9 @@ KINDS: dict[str, Callable[[], Any]] = {
     ),
 }
 
+# A third of them, with every kind of cache, for `make test`.
+FEW = ["Llama", "Mistral with a window", "Gemma 3", "GPT-2", "Bloom", "GPT-OSS", "DeepSeek-V3", "Mamba 2", "Qwen3-Next"]
+
 
 class Generator:
     """Generates with the model of a folder in plain onnxruntime."""
@@ -191,3 +196,13 @@ def check_pieces(model: Any, generator: Generator, ids: Tensor, mask: Tensor) ->
 def positions_of(model: Any, mask: Tensor) -> dict[str, Tensor]:
     takes = "position_ids" in inspect.signature(model.forward).parameters
     return {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)} if takes else {}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in FEW])
+def test_kind(kind: str, tmp_path: Path) -> None:
+    check_exported(KINDS[kind](), tmp_path)
+
+
+def check_exported(model: Any, folder: Path) -> None:
+    lithify.llm.export(model, folder)
+    check_kind(model, folder)
