@@ -17,6 +17,7 @@ from lithify._restore import undisturbed
 
 CACHE = "past_key_values"  # in the file, whatever the parameter is called
 POSITIONS = "position_ids"
+TOLERANCE = 0.01  # of logits, in parts of the largest: kernels differ
 
 
 class Decoder:
@@ -30,7 +31,7 @@ class Decoder:
         self.cache_name, self._cache_type = self._cache()
         self.has_positions = POSITIONS in self.parameters
         self.masks_sequence = False  # whether the model takes the mask of the input alone
-        self.masks_sequence = not self._takes_whole_mask()
+        self._choose_mask()
 
     def step(self) -> Callable[..., Any]:
         """What is exported: a method of the model."""
@@ -101,15 +102,23 @@ class Decoder:
             )
         return found[0][0], type(found[0][1])
 
-    def _takes_whole_mask(self) -> bool:
-        """Whether the mask may have the tokens of the past as well."""
-        try:
-            given = self.arguments(2, 3, 2)
-            with self._undisturbed():
-                logits = self._run(**given)["logits"]
-        except RuntimeError:
-            return False
-        return bool(logits.shape[1] == 2)
+    def _choose_mask(self) -> None:
+        """Finds which mask the model continues with. Raises ExportError where it does with none."""
+        for self.masks_sequence in (False, True):
+            with contextlib.suppress(RuntimeError, IndexError):
+                if self._continues():
+                    return
+        raise ExportError(f"{type(self.model).__name__} gives other logits token by token than for all tokens at once")
+
+    def _continues(self) -> bool:
+        """Whether the last of some tokens has the same logits after the others as with them."""
+        ids = torch.arange(8).view(2, 4) % self.config.vocab_size
+        mask = torch.tensor([[1, 1, 1, 1], [0, 1, 1, 1]])
+        cache = self.filled(ids[:, :3], mask[:, :3])
+        with self._undisturbed():
+            whole = self._run(**self.given(ids, mask, self._fresh()))["logits"][:, -1]
+            last = self._run(**self.given(ids[:, 3:], mask, cache))["logits"]
+        return bool(last.shape[1] == 1 and (last[:, -1] - whole).abs().max() <= TOLERANCE * whole.abs().max())
 
     @contextlib.contextmanager
     def _undisturbed(self) -> Iterator[None]:
