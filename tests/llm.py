@@ -33,7 +33,7 @@ EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 
 WINDOW = 8
 
 
-def causal(name: str, *, config_name: str | None = None, **options: Any) -> Callable[[], Any]:
+def causal(name: str, *, config_name: str | None = None, head: str = "ForCausalLM", **options: Any) -> Callable[[], Any]:
     def make() -> Any:
         torchvision()  # transformers imports it
         import transformers
@@ -42,7 +42,7 @@ def causal(name: str, *, config_name: str | None = None, **options: Any) -> Call
         config = getattr(transformers, config_name or f"{name}Config")(
             **{k: v for k, v in (SIZES | options).items() if v is not None}
         )
-        kind = getattr(transformers, f"{name}ForCausalLM", None) or getattr(transformers, f"{name}LMHeadModel")
+        kind = getattr(transformers, f"{name}{head}", None) or getattr(transformers, f"{name}LMHeadModel")
         model = kind(config).eval()
         for parameter in model.parameters():  # logits that differ from token to token
             parameter.data *= 3 if parameter.dim() > 1 else 1
@@ -121,6 +121,28 @@ KINDS: dict[str, Callable[[], Any]] = {
         layer_types=["linear_attention", "full_attention"],
         shared_expert_intermediate_size=16,
         **EXPERTS,
+    ),
+}
+
+
+def pair(name: str, **options: Any) -> Callable[[], Any]:
+    return causal(name, head="ForConditionalGeneration", decoder_start_token_id=1, **options)
+
+
+WIDTHS = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
+FEEDFORWARD = {"encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
+PAIRS: dict[str, Callable[[], Any]] = {
+    "T5": pair("T5", d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4),
+    "BART": pair("Bart", **WIDTHS, **FEEDFORWARD, forced_eos_token_id=None),
+    "Whisper": pair(
+        "Whisper",
+        **WIDTHS,
+        **FEEDFORWARD,
+        num_mel_bins=8,
+        max_source_positions=12,
+        max_target_positions=64,
+        suppress_tokens=None,
+        begin_suppress_tokens=None,
     ),
 }
 
