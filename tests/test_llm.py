@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,13 +17,14 @@ from torch import Tensor, nn
 
 import lithify
 from lithify import __main__, _caches
+from tests.cases import ROOT
 from tests.driver import LITHIFY, Session, compare, flat
-from tests.llm import FEW, KINDS, WINDOW, Generator, check_exported, prompt
+from tests.llm import FEW, KINDS, PAIRS, REFUSED, WINDOW, Generator, check_exported, prompt
 
 
 @pytest.mark.parametrize("kind", FEW)
 def test_a_folder_generates_the_tokens_of_the_model(kind: str, tmp_path: Path) -> None:
-    check_exported(KINDS[kind](), tmp_path)
+    check_exported((KINDS | PAIRS)[kind](), tmp_path)
 
 
 # ---- caches of a sample ------------------------------------------------------------------------------------------------------
@@ -245,3 +247,20 @@ def test_a_model_without_a_cache(tmp_path: Path) -> None:
     config = transformers.OpenAIGPTConfig(vocab_size=61, n_embd=32, n_layer=1, n_head=4, n_positions=64)
     with pytest.raises(lithify.ExportError, match=r"^OpenAIGPTLMHeadModel returns no cache"):
         lithify.llm.export(transformers.OpenAIGPTLMHeadModel(config), tmp_path / "out")
+
+
+def test_what_a_file_would_not_do_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(lithify.ExportError, match=r"sequence_length=1 cannot be exported: sequence_length != 1 does not hold"):
+        lithify.llm.export(REFUSED["Mamba"](), tmp_path)
+    assert not (tmp_path / "model.onnx").exists()
+
+
+# ---- the examples of docs/llm.md ----------------------------------------------------------------------------------------------
+
+
+def test_the_examples_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"model": KINDS["Llama"](), "tokenizer": tokenizer()}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "llm.md").read_text(), re.DOTALL):
+        exec(compile(block, "docs/llm.md", "exec"), names)
+    assert names["text"] == names["again"]

@@ -77,7 +77,7 @@ def export(
         results[part.file] = _export_part(part, path, opset_version, options)
         if verify:
             say(f"comparing {part.file} with the model")
-            _check(part, path)
+            _check(part, path, results[part.file])
     _folder.write_saved(path, model, tokenizer)
     if decoder is not None:
         _folder.write_config(path, decoder, results[parts[0].file])
@@ -126,8 +126,9 @@ def _output_names(part: Part) -> list[str]:
     return [name.replace(f"{CACHE}.", part.present, 1) for name, _ in leaves]
 
 
-def _check(part: Part, folder: Path) -> None:
-    """Raises ExportError where the file differs from the model, and removes it."""
+def _check(part: Part, folder: Path, result: Result) -> None:
+    """Raises ExportError where the file differs from the model, and removes it. Where the file makes no claim about the sizes,
+    the reason is that what the model does there could not be captured."""
     from lithify import _check
     from lithify._signature import bind
 
@@ -139,5 +140,9 @@ def _check(part: Part, folder: Path) -> None:
         difference = checker.compare(bind(part.call, (), part.arguments(*sizes)).tensors)
         if difference:
             file.unlink()
-            at = ", ".join(f"{name}={size}" for name, size in zip(part.sample, sizes, strict=True))
-            raise ExportError(f"the exported model differs from the live one at {at}: {difference}")
+            at = dict(zip(part.sample, sizes, strict=True))
+            known = {name: size for name, size in at.items() if name in result.claims.dimensions}
+            text = ", ".join(f"{name}={size}" for name, size in at.items())
+            if not result.claims.holds(**known):
+                raise ExportError(f"what the model does at {text} cannot be exported: {result.claims.why(**known)}")
+            raise ExportError(f"the exported model differs from the live one at {text}: {difference}")
