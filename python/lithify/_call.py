@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,6 +71,8 @@ class Call:
         forward = model.forward if isinstance(model, torch.nn.Module) else model
         self.arguments = settled(model, self.root, self.training, bind(forward, *self._given))
         self.input_names = _renamed(list(input_names or []), self.arguments.names, "input")
+        by_name = dict(zip(self.arguments.names, self.input_names, strict=True))
+        self.notes += [_capture.dequantized(by_name[name], t) for name, t in self.arguments.quantized.items()]
         self.axes, bounds = _dims.with_windows(self._dynamic(dynamic_axes, dynamic_shapes), self.arguments)
         self._bounds |= bounds
         self._enlarge()
@@ -232,11 +235,12 @@ class Call:
 
     def _trace(self, arguments: Arguments, outcomes: Mapping[str, bool]) -> Capture:
         known = _capture.Known(arguments.numbers, self._axes_of_inputs(), outcomes)
-        return self._captured(
-            lambda changes: _capture.trace(self.root, self.model, arguments, self.functions, known, changes.reset),
-            "the tracer cannot record the model",
-            arguments,
-        )
+
+        def traced(changes: Changes) -> Capture:
+            check_runs = functools.partial(self._check_runs, arguments)
+            return _capture.trace(self.root, self.model, arguments, self.functions, known, changes.reset, check_runs)
+
+        return self._captured(traced, "the tracer cannot record the model", arguments)
 
     def _trace_sample(self) -> Capture:
         while True:

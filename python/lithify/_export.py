@@ -12,7 +12,7 @@ from typing import IO, Any, Literal
 
 from lithify import _core
 from lithify._errors import ExportError
-from lithify._files import Recover, State, at_lowest_opset, declarations, opset_of, options
+from lithify._files import Recover, State, declarations, opset_of, options
 
 
 @dataclass
@@ -86,6 +86,7 @@ def export(
     recover: Recover = "decided",
     strict: bool = False,
     unroll: int = 128,
+    budget: int = 1,
     capture_runs: int = 24,
     capture_seconds: float = 5,
     self_check: bool = False,
@@ -104,6 +105,7 @@ def export(
         decides ("decided"), or also those that it leaves a choice for ("guess").
     strict: refuse constants that may be sizes of the sample, of which the default only warns.
     unroll: unroll loops of at most this many iterations, where that is known; others become Loop.
+    budget: allow this many times the default work and memory that a program may take at export.
     capture_runs: run the model at most this many times at other sizes, to capture what it does there; what is left out limits
         the claims.
     capture_seconds: start no further run of the model after this many seconds in runs at other sizes.
@@ -144,7 +146,7 @@ def export(
     translations = Translations(custom_translation_table or {})
     functions = Functions(translations.functions, translations.add, symbolic=not dynamo, versions=custom_opsets)
     if not dynamo:
-        for operator, symbolic in _registered(opset_of(opset_version), custom_opsets or {}):
+        for operator, symbolic in _registered(opset_of(opset_version) or _core.default_opset, custom_opsets or {}):
             translations.add(operator, symbolic, by_name=True)
     mode = _enum(training)
     call = Call(model, args, kwargs, mode, input_names, output_names, dynamic_axes, dynamic_shapes, translations, functions)
@@ -159,6 +161,7 @@ def export(
         recover=recover,
         strict=strict,
         unroll=unroll,
+        budget=budget,
         capture_runs=capture_runs,
         capture_seconds=capture_seconds,
         self_check=self_check,
@@ -168,9 +171,7 @@ def export(
         target = str(folder / Path(path).name) if folder is not None and path is not None else path
         try:
             call.discover(chosen)
-            done, contents = at_lowest_opset(
-                lambda: _core.export_live(call, call.strategy or capture, target, chosen), chosen, opset_version is not None
-            )
+            done, contents = _core.export_live(call, call.strategy or capture, target, chosen)
         except ExportError:
             if translations.error is not None:
                 raise translations.error from None
@@ -183,8 +184,6 @@ def export(
         f.write(contents)  # type: ignore[union-attr]
         contents = None
     external = Path(done.external_file) if done.external_file else None
-    if opset_version is None and done.opset > _core.default_opset:
-        call.notes.append(f"opset {done.opset} is the lowest from {_core.default_opset} on that can express the model")
     result = Result(
         path=Path(path) if path is not None else None,
         bytes=contents,

@@ -11,7 +11,7 @@ import torch
 
 from lithify import _caches
 from lithify._errors import ExportError
-from lithify._structure import Leaves, Rebuild, flatten, join, tensor_of, unique
+from lithify._structure import Leaves, Rebuild, flatten, is_quantized, join, tensor_of, unique
 
 
 @dataclass
@@ -22,6 +22,7 @@ class Arguments:
     tensors: list[torch.Tensor]
     numbers: list[bool | int | float | None]  # what was given where a tensor stands for a number
     structure: dict[str, Any]  # by parameter, as given
+    quantized: dict[str, torch.Tensor]  # by name, those of which `tensors` has the dequantized values
     made: Callable[[Sequence[Any]], dict[str, Any]] = field(repr=False)  # arguments by parameter, from the tensors
     by_name: frozenset[str]  # parameters that are passed by name
     counters: list[tuple[_caches.Counter, Callable[[_caches.Values], Any]]] = field(default_factory=list, repr=False)
@@ -81,7 +82,8 @@ def bind(call: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
 
     numbers = [None if isinstance(v, torch.Tensor) else v for _, v in leaves]
     names, tensors = unique([n for n, _ in leaves]), [tensor_of(v) for _, v in leaves]
-    return Arguments(names, tensors, numbers, structure, made, frozenset(named))
+    quantized = {name: v for name, (_, v) in zip(names, leaves, strict=True) if is_quantized(v)}
+    return Arguments(names, tensors, numbers, structure, quantized, made, frozenset(named))
 
 
 def _signature(call: Callable[..., Any]) -> inspect.Signature:

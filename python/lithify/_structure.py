@@ -25,7 +25,7 @@ def flatten(value: Any, name: str, leaves: Leaves, others: Leaves | None = None)
     """Appends the tensors and numbers in `value`, and what is neither to `others`."""
     if isinstance(value, torch.Tensor | NUMBERS):
         leaves.append((name, value))
-        return next
+        return (lambda tensors: _quantized_like(value, next(tensors))) if is_quantized(value) else next
     found = _children(value, name)
     if found is None:
         if others is not None:
@@ -55,10 +55,29 @@ def unique(names: list[str]) -> list[str]:
     return out
 
 
+def is_quantized(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_quantized
+
+
+def scheme_of(quantized: torch.Tensor) -> str:
+    """What the integers of a quantized tensor stand for."""
+    if quantized.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        return f"{quantized.dtype} with the scale {quantized.q_scale()} and the zero point {quantized.q_zero_point()}"
+    return f"{quantized.dtype} with a scale for each position of axis {quantized.q_per_channel_axis()}"
+
+
+def _quantized_like(quantized: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    if quantized.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        return torch.quantize_per_tensor(values, quantized.q_scale(), quantized.q_zero_point(), quantized.dtype)
+    scales, zero_points = quantized.q_per_channel_scales(), quantized.q_per_channel_zero_points()
+    return torch.quantize_per_channel(values, scales, zero_points, quantized.q_per_channel_axis(), quantized.dtype)
+
+
 def tensor_of(value: Any) -> torch.Tensor:
-    """Of a leaf: a number of Python is a tensor without dimensions, as in torch.onnx.export."""
+    """Of a leaf: a number of Python is a tensor without dimensions, and a quantized tensor is its dequantized values, as in
+    torch.onnx.export."""
     if isinstance(value, torch.Tensor):
-        return value
+        return value.dequantize() if value.is_quantized else value
     if isinstance(value, bool):
         return torch.tensor(value)
     return torch.scalar_tensor(value, dtype=torch.float64 if isinstance(value, float | torch.SymFloat) else torch.int64)

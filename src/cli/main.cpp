@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -35,6 +36,13 @@ std::string size_text(uint64_t bytes) {
   if (bytes >= 1'000'000) return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
   if (bytes >= 1'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
   return fmt::format("{} bytes", bytes);
+}
+
+// The system signals a read of a mapped file that has become shorter. Nothing that was written has a name yet.
+[[noreturn]] void end_on_truncation(int) {
+  constexpr std::string_view text = "error LTH001: the model file became shorter while it was read\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  ::_exit(1);
 }
 
 void print_values(const char* title, const std::vector<ValueInfo>& values) {
@@ -87,7 +95,7 @@ int run_export(Arguments& a) {
   }
   print_messages(r.messages);
   if (a.quiet) return 0;
-  fmt::print("{} -> {} (opset {})\n", a.model, a.out, r.opset);
+  fmt::print("{} -> {} (opset {})\n", printable(a.model), printable(a.out), r.opset);
   print_values("input", r.inputs);
   print_values("output", r.outputs);
   print_dimensions(r.dimensions);
@@ -100,8 +108,8 @@ int run_export(Arguments& a) {
     all += s;
   }
   fmt::print("  {:<8} {:.3f} ({})\n", "seconds", all, seconds);
-  if (!r.external_file.empty()) fmt::print("  {:<8} {}\n", "data", r.external_file);
-  if (a.verbose) fmt::print("\n{}", r.graph_text);
+  if (!r.external_file.empty()) fmt::print("  {:<8} {}\n", "data", printable(r.external_file));
+  if (a.verbose) fmt::print("\n{}", printable(r.graph_text));
   return 0;
 }
 
@@ -113,18 +121,18 @@ int run_inspect(const Arguments& a) {
     fmt::print("{}\n", to_json(r));
     return 0;
   }
-  fmt::print("{}: {}{}, file version {}\n", a.model, r.kind,
+  fmt::print("{}: {}{}, file version {}\n", printable(a.model), r.kind,
              r.release.empty() ? "" : fmt::format(" of PyTorch {}", r.release), r.file_version);
   print_values("input", r.inputs);
   if (r.dynamic) {
     print_values("dynamic", r.dynamic->inputs);
     print_dimensions(r.dynamic->dimensions);
   }
-  fmt::print("  {:<8} {}\n", "returns", r.returns);
+  fmt::print("  {:<8} {}\n", "returns", printable(r.returns));
   fmt::print("  {:<8} {} tensors, {}\n", "weights", r.weights, size_text(r.weight_bytes));
   fmt::print("  operators, as written in the code:\n");
-  for (auto& [name, count] : r.operators) fmt::print("    {:5} {}\n", count, name);
-  if (a.code) fmt::print("\n{}", r.code);
+  for (auto& [name, count] : r.operators) fmt::print("    {:5} {}\n", count, printable(name));
+  if (a.code) fmt::print("\n{}", printable(r.code));
   return 0;
 }
 
@@ -154,12 +162,12 @@ int run_check(const Arguments& a) {
   }
   if (!r.operators.empty()) fmt::print("{:<44} {:>6}  {}\n", "operator", "count", "status");
   for (const OperatorStatus& o : r.operators)
-    fmt::print("{:<44} {:>6}  {}\n", o.name, o.count,
+    fmt::print("{:<44} {:>6}  {}\n", printable(o.name), o.count,
                o.supported ? fmt::format("opset {} and later", o.since) : "cannot be exported");
   if (!r.messages.empty()) fmt::print("\n");
   for (const Message& m : r.messages) fmt::print("{}\n", m.pretty);
   if (!r.opsets.empty()) print_opsets(r);
-  fmt::print("\n{} {} be exported to opset {}\n", a.model, r.exportable ? "can" : "cannot", r.opset);
+  fmt::print("\n{} {} be exported to opset {}\n", printable(a.model), r.exportable ? "can" : "cannot", r.opset);
   return r.exportable ? 0 : 1;
 }
 
@@ -209,6 +217,7 @@ void add_model(CLI::App& command, Arguments& a) {
 
 /// Calls the package, or reports that the interpreter does not have it.
 constexpr std::string_view script = R"(import sys
+sys.path[:] = [folder for folder in sys.path if folder]
 try:
     from lithify.__main__ import main
 except ImportError as error:
@@ -238,6 +247,7 @@ int run_in_python(const std::string& command, const std::vector<std::string>& ar
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGBUS, end_on_truncation);
   Arguments a;
   CLI::App app{"From a PyTorch model file to ONNX, without PyTorch", "lithify"};
   app.set_version_flag("--version", std::string("lithify ") + version());
@@ -302,7 +312,7 @@ int main(int argc, char** argv) {
       print_messages(e.messages);
     }
   } catch (const std::exception& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
+    fmt::print(stderr, "error: {}\n", printable(e.what()));
   }
   return 1;
 }

@@ -32,7 +32,7 @@ Value store(Call& c, const TensorPtr& into, Value result) {
 // A tensor, or the tensors of a list, without the memory that they share.
 Value copied(Call& c, const Value& result) {
   if (result.is_tensor()) return c.as_tensor(result);
-  std::vector<Value> items;
+  Vector<Value> items;
   for (const Value& item : result.items()) items.push_back(copied(c, item));
   return Value::list(std::move(items));
 }
@@ -55,7 +55,7 @@ bool can_be_stored(const Schema& s) {
 }
 
 // Explicit rules come before derived ones; of one schema, the rule for the newer opset comes first.
-void insert(std::vector<Rule>& named, Rule rule) {
+void insert(Vector<Rule>& named, Rule rule) {
   auto same = [&](const Rule& r) {
     auto names = [](const SchemaArgument& a, const SchemaArgument& b) { return a.name == b.name; };
     return r.derived == rule.derived && r.complex == rule.complex && r.quantized == rule.quantized &&
@@ -78,8 +78,8 @@ std::string without(const std::string& name, std::string_view ending) {
 
 }  // namespace
 
-std::vector<Rule> Registry::parse(const std::string& name) const {
-  std::vector<Rule> out;
+Vector<Rule> Registry::parse(const std::string& name) const {
+  Vector<Rule> out;
   for (const Declared& d : declared(name)) insert(out, rule_of(d));
   auto derive = [&](const std::string& from, bool (*applies)(const Schema&), auto&& change) {
     for (const Declared& d : declared(from)) {
@@ -141,8 +141,8 @@ void Registry::add_quantized(std::string_view schema, RuleFunction rule) {
   declare(schema, {.run = std::move(rule), .quantized = Rule::Quantized::Only});
 }
 
-std::vector<Registry::Declared*> Registry::forms(std::initializer_list<std::string_view> names) {
-  std::vector<Declared*> out;
+Vector<Registry::Declared*> Registry::forms(std::initializer_list<std::string_view> names) {
+  Vector<Declared*> out;
   for (std::string_view name : names) {
     if (!declared_.contains(std::string(name)))
       throw Error(Code::Internal, fmt::format("there is no rule for {}", name));
@@ -183,13 +183,13 @@ void Registry::binary(std::string_view schema, std::string_view onnx_op, Promote
       since);
 }
 
-const std::vector<Registry::Declared>& Registry::declared(const std::string& name) const {
-  static const std::vector<Declared> none;
+const Vector<Registry::Declared>& Registry::declared(const std::string& name) const {
+  static const Vector<Declared> none;
   auto found = declared_.find(name);
   return found == declared_.end() ? none : found->second;
 }
 
-const std::vector<Rule>& Registry::overloads(std::string_view name) const {
+const Vector<Rule>& Registry::overloads(std::string_view name) const {
   std::string key(name);
   std::scoped_lock lock(mutex_);
   auto found = parsed_.find(key);
@@ -197,7 +197,7 @@ const std::vector<Rule>& Registry::overloads(std::string_view name) const {
   return found->second;
 }
 
-std::vector<std::string> Registry::names() const {
+Vector<std::string> Registry::names() const {
   std::set<std::string> out;
   for (const auto& [name, rules] : declared_)
     for (std::string_view form : {"", "_", "_copy"})
