@@ -80,14 +80,15 @@ package: build  ## the Debian package and the tarball, in build/
 test-python: build  ## operator cases, whole models, the command line, the layout
 	$(PYTEST) $(HOSTILE:%=--ignore=%) tests
 
-test-models: build  ## forty families of timm and transformers
-	$(PYTEST) tests/families.py
+test-models: build  ## forty families of timm and transformers, and all kinds of generative models
+	$(PYTEST) tests/families.py tests/llm.py
 
 test-ops: build  ## PyTorch's own operator database, whole: takes an hour
 	$(PYTHON) -m tests.opinfo --dtypes float32,int64,bool --jobs $(JOBS) --out docs/opinfo.md
 
-docs: build  ## docs/operators.md, from the rules themselves
+docs: build  ## docs/operators.md, from the rules themselves; the table of docs/llm.md, from small models
 	build/lithify ops --markdown > docs/operators.md
+	PYTHONPATH=python $(PYTHON) -m tests.llm
 
 bench: build  ## time and memory against torch.onnx.export
 	$(PYTHON) bench/run.py

@@ -48,7 +48,7 @@ WORDS = {
     r"\b(neighbour|behaviour|colour|initialis|optimis|normalis)": "American spelling",
 }
 PATTERNS = [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in WORDS.items()]
-COMMANDS = ["", "export", "check", "inspect", "ops", "verify"]
+COMMANDS = ["", "export", "check", "inspect", "ops", "verify", "llm"]
 WIDTH = 100
 
 CPP_TOKEN = re.compile(

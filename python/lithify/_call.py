@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 
-from lithify import _capture, _core, _dims, _mistakes, _samples
+from lithify import _caches, _capture, _core, _dims, _mistakes, _samples
 from lithify._capture import Capture
 from lithify._check import Checker
 from lithify._custom import Translations
@@ -79,7 +79,9 @@ class Call:
         self._whole = self.arguments, list(self.input_names)
 
     def _enlarge(self) -> None:
-        """Gives elements to dynamic dimensions without any, where the model runs with them."""
+        """Gives tokens to the past of empty caches, where it is dynamic and the model runs with them."""
+        if not any(map(_caches.is_cache, self.arguments.structure.values())):
+            return
         axes = self._axes_of_inputs()
         labels = [(name, label) for name, named in zip(self.arguments.names, axes, strict=True) for label in named.values()]
         others = {label for name, label in labels if not name.endswith("attention_mask")}

@@ -1,4 +1,4 @@
-// The command line: export, inspect, check, ops, verify. Its options are in cli/options.hpp.
+// The command line: export, inspect, check, ops, verify, llm. Its options are in cli/options.hpp.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -216,12 +216,12 @@ void add_model(CLI::App& command, Arguments& a) {
 }
 
 /// Calls the package, or reports that the interpreter does not have it.
-constexpr std::string_view verify_script = R"(import sys
+constexpr std::string_view script = R"(import sys
 sys.path[:] = [folder for folder in sys.path if folder]
 try:
     from lithify.__main__ import main
 except ImportError as error:
-    print('error: lithify verify needs the Python package lithify, with torch, onnx and onnxruntime; '
+    print(f'error: lithify {sys.argv[1]} needs the Python package lithify, with torch, onnx and onnxruntime; '
           f'{sys.executable} does not have it ({error}): pip install lithify[verify] torch', file=sys.stderr)
     sys.exit(2)
 sys.exit(main())
@@ -229,19 +229,19 @@ sys.exit(main())
 
 /// Running a model takes PyTorch, so the Python package does it: in the interpreter beside this program, or on the
 /// path.
-int run_verify(const std::vector<std::string>& arguments) {
+int run_in_python(const std::string& command, const std::vector<std::string>& arguments) {
   std::error_code ignored;
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "python3";
   const std::string python = std::filesystem::exists(beside, ignored) ? beside.string() : "python3";
-  std::vector<std::string> words = {python, "-c", std::string(verify_script), "verify"};
+  std::vector<std::string> words = {python, "-c", std::string(script), command};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> list;
   for (std::string& word : words) list.push_back(word.data());
   list.push_back(nullptr);
   execvp(list[0], list.data());
   throw cli::BadArgument(
-      fmt::format("'{}' cannot be run: {}; verify needs the Python package lithify, with torch, onnx and onnxruntime",
-                  python, std::strerror(errno)));
+      fmt::format("'{}' cannot be run: {}; {} needs the Python package lithify, with torch, onnx and onnxruntime",
+                  python, std::strerror(errno), command));
 }
 
 }  // namespace
@@ -287,7 +287,9 @@ int main(int argc, char** argv) {
 
   CLI::App* verify = app.add_subcommand(
       "verify", "compare the results of the model and its ONNX file; needs the Python package and PyTorch");
-  verify->prefix_command()->set_help_flag();
+  CLI::App* llm = app.add_subcommand(
+      "llm", "export a saved model of transformers as a folder that generates text; needs the Python package");
+  for (CLI::App* command : {verify, llm}) command->prefix_command()->set_help_flag();
 
   try {
     app.parse(argc, argv);
@@ -300,7 +302,8 @@ int main(int argc, char** argv) {
     if (*to_onnx) return run_export(a);
     if (*inspect) return run_inspect(a);
     if (*check) return run_check(a);
-    if (*verify) return run_verify(verify->remaining());
+    for (CLI::App* command : {verify, llm})
+      if (*command) return run_in_python(command->get_name(), command->remaining());
     return run_ops(a);
   } catch (const ExportError& e) {
     if (*to_onnx && a.json) {
