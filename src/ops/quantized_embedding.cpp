@@ -42,7 +42,7 @@ Value bags(Call& c) {
     indices = b.reshape(indices, {b.numel(indices->shape)});
   }
   const Value found =
-      c.call("aten::embedding_bag", {dequantized(b, table(c, "weight")), indices, offsets, false, b.dim(0), false,
+      c.call("aten::embedding_bag", {ops::dequantized(b, table(c, "weight")), indices, offsets, false, b.dim(0), false,
                                      c.arg("per_sample_weights"), c.flag("include_last_offset")});
   return found.items().at(0);
 }
