@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,13 +12,14 @@ from typing import Any, Literal
 
 import torch
 
-from lithify import _capture, _core, _dims, _mistakes, _samples
+from lithify import _caches, _capture, _core, _dims, _mistakes, _samples
 from lithify._capture import Capture
 from lithify._check import Checker
 from lithify._custom import Translations
 from lithify._errors import CannotCapture, CannotRun, ExportError
 from lithify._functions import Functions
 from lithify._restore import Changes, undisturbed
+from lithify._settle import settled
 from lithify._signature import Arguments, bind, split_kwargs
 from lithify._watch import Followed
 
@@ -67,12 +69,28 @@ class Call:
             self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
             return
         forward = model.forward if isinstance(model, torch.nn.Module) else model
-        self.arguments = bind(forward, *self._given)
+        self.arguments = settled(model, self.root, self.training, bind(forward, *self._given))
         self.input_names = _renamed(list(input_names or []), self.arguments.names, "input")
         by_name = dict(zip(self.arguments.names, self.input_names, strict=True))
         self.notes += [_capture.dequantized(by_name[name], t) for name, t in self.arguments.quantized.items()]
-        self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
+        self.axes, bounds = _dims.with_windows(self._dynamic(dynamic_axes, dynamic_shapes), self.arguments)
+        self._bounds |= bounds
+        self._enlarge()
         self._whole = self.arguments, list(self.input_names)
+
+    def _enlarge(self) -> None:
+        """Gives tokens to the past of empty caches, where it is dynamic and the model runs with them."""
+        if not any(map(_caches.is_cache, self.arguments.structure.values())):
+            return
+        axes = self._axes_of_inputs()
+        labels = [(name, label) for name, named in zip(self.arguments.names, axes, strict=True) for label in named.values()]
+        others = {label for name, label in labels if not name.endswith("attention_mask")}
+        tensors = _samples.with_elements(self.arguments.tensors, axes, {label for _, label in labels} - others)
+        if any(t is not before for t, before in zip(tensors, self.arguments.tensors, strict=True)):
+            larger = dataclasses.replace(self.arguments, tensors=tensors)
+            with contextlib.suppress(CannotRun):
+                self._check_runs(larger)
+                self.arguments = larger
 
     def _unwrapped(self, model: Any) -> Any:
         """What spreads a model over devices has no place in a file."""
@@ -217,11 +235,12 @@ class Call:
 
     def _trace(self, arguments: Arguments, outcomes: Mapping[str, bool]) -> Capture:
         known = _capture.Known(arguments.numbers, self._axes_of_inputs(), outcomes)
-        return self._captured(
-            lambda changes: _capture.trace(self.root, self.model, arguments, self.functions, known, changes.reset),
-            "the tracer cannot record the model",
-            arguments,
-        )
+
+        def traced(changes: Changes) -> Capture:
+            check_runs = functools.partial(self._check_runs, arguments)
+            return _capture.trace(self.root, self.model, arguments, self.functions, known, changes.reset, check_runs)
+
+        return self._captured(traced, "the tracer cannot record the model", arguments)
 
     def _trace_sample(self) -> Capture:
         while True:

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from lithify import _guards, _mistakes, _patched, _torch
+from lithify import _caches, _guards, _mistakes, _patched, _torch
 from lithify._errors import CannotCapture, CannotRun
 from lithify._follow import Follower, Known
 from lithify._follow import UsedByPython as UsedByPython
@@ -68,9 +68,10 @@ def trace(
     functions: Functions,
     known: Known,
     reset: Callable[[], None],
+    check_runs: Callable[[], None],
 ) -> Capture:
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any; `known` gets the questions that
-    are no branches; `reset` puts the model back where another run is needed."""
+    are no branches; `reset` puts the model back where another run is needed; `check_runs` raises where the model itself fails."""
     resets = itertools.chain([lambda: None], itertools.repeat(reset))
 
     def run(follower: Follower) -> Capture:
@@ -88,6 +89,9 @@ def trace(
             raise
         except Exception as error:
             if level != LEVELS[-1]:
+                if not failed:
+                    reset()
+                    check_runs()
                 failed = failed or first_line(error)
                 continue
             raise
@@ -314,6 +318,8 @@ def _adapter(
         leaves: Leaves = []
         others: Leaves = []
         flatten(call(*args, **kwargs), "", leaves, others)
+        for name, value in others:
+            _caches.check_result(value, name)
         outputs[:] = _output_names([name for name, _ in leaves])
         names = _output_names([name for name, _ in others])
         notes[:] = [f"'{n}' is not in the file: it is {_shown(v)}" for n, (_, v) in zip(names, others, strict=True)]
@@ -349,9 +355,17 @@ def _identifiers(names: Sequence[str]) -> list[str]:
 
 
 def _output_names(paths: list[str]) -> list[str]:
-    """One output is "output", those of a tuple are "output_0", ...; what has a name in the model keeps it."""
-    named = [f"output_{path}".rstrip("_") if path[:1].isdigit() or not path else path for path in paths]
-    return unique([name.replace("past_key_values.", "present.", 1) for name in named])
+    """One output is "output", those of a tuple are "output_0", ...; what has a name in the model keeps it. Of a cache it is
+    "present.0.key"."""
+    caches = {path.partition(".")[0] for path in paths if "." in path}
+
+    def named(path: str) -> str:
+        head, _, part = path.partition(".")
+        if part:
+            return f"present.{part}" if len(caches) == 1 else f"present_{head}.{part}"
+        return f"output_{path}".rstrip("_") if path[:1].isdigit() or not path else path
+
+    return unique([named(path) for path in paths])
 
 
 def first_line(error: Exception) -> str:

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 from lithify import _core
 from lithify._errors import ExportError
 from lithify._files import Recover, State, declarations, opset_of, options
+from lithify._messages import announce
 
 if TYPE_CHECKING:
     from lithify._call import Call
@@ -43,14 +44,17 @@ class Result:
     constants: dict[str, Any]  # the arguments that are no inputs: numbers that the model uses as Python values
     seconds: dict[str, float]
     graph: str = field(repr=False)  # one line a node
+    table: str = field(repr=False)  # what the command line prints
 
     def __str__(self) -> str:
-        lines = [f"{self.path or 'in memory'}: opset {self.opset}, {sum(self.nodes.values())} nodes, {self.weights} weights"]
-        lines += [f"  input   {v}" for v in self.inputs] + [f"  output  {v}" for v in self.outputs]
-        lines += [f"  size    {d}" for d in self.dimensions]
-        lines += [f"  capture {self.capture}: {self.why}"]
-        lines += [f"  seconds {sum(self.seconds.values()):.3f} ({', '.join(f'{k} {v:.3f}' for k, v in self.seconds.items())})"]
-        return "\n".join(lines + [f"  note    {n}" for n in self.notes] + [str(m) for m in self.messages])
+        head = f"{self.path or 'in memory'} (opset {self.opset})\n{self.table}"
+        return "\n".join([head.rstrip("\n")] + [f"  note     {n}" for n in self.notes] + [str(m) for m in self.messages])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from lithify._html import table_of
+
+        return table_of(self)
 
 
 def export(
@@ -91,6 +95,7 @@ def export(
     recover: Recover = "decided",
     strict: bool = False,
     unroll: int = 128,
+    budget: int = 1,
     capture_runs: int = 24,
     capture_seconds: float = 5,
     self_check: bool = False,
@@ -109,6 +114,7 @@ def export(
         decides ("decided"), or also those that it leaves a choice for ("guess").
     strict: refuse constants that may be sizes of the sample, of which the default only warns.
     unroll: unroll loops of at most this many iterations, where that is known; others become Loop.
+    budget: allow this many times the default work and memory that a program may take at export.
     capture_runs: run the model at most this many times at other sizes, to capture what it does there; what is left out limits
         the claims.
     capture_seconds: start no further run of the model after this many seconds in runs at other sizes.
@@ -164,6 +170,7 @@ def export(
         recover=recover,
         strict=strict,
         unroll=unroll,
+        budget=budget,
         capture_runs=capture_runs,
         capture_seconds=capture_seconds,
         self_check=self_check,
@@ -207,7 +214,9 @@ def export(
         constants={name: value for name, (value, _) in call.constants.items()},
         seconds=dict(done.seconds),
         graph=done.graph_text,
+        table=done.text(),
     )
+    announce(result.messages, result.notes)
     if verbose:
         print(result.graph, end="")
     if report:

@@ -121,6 +121,9 @@ void ExportArguments::add_shared_options(CLI::App& command) {
   command.add_option(name_of("unroll"), options.unroll, meaning_of("unroll"))
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  command.add_option(name_of("budget"), options.budget, meaning_of("budget"))
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   add_custom_options(command);
   add_flag(command, "self_check", options.self_check);
 }
@@ -149,7 +152,10 @@ void ExportArguments::add_export_options(CLI::App& command) { add_choice(command
 void ExportArguments::complete() {
   for (const std::string& text : dynamic_) parse_dynamic(text, options);
   for (const std::string& text : custom_opsets_) parse_custom_opset(text, options);
-  if (!target_.empty()) options.opset = opset_for(target_);
+  if (!target_.empty()) {
+    resolved_ = target_for(target_);
+    options.opset = resolved_->opset;
+  }
   if (!custom_ops_.empty()) options.custom_ops = read_text(custom_ops_);
   options.also.assign(also_.begin(), also_.end());
 }

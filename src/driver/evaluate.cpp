@@ -73,11 +73,12 @@ void find_escaped(const Followed& followed, Evaluated& out) {
     });
   };
   out.escaped_sizes.emplace();
-  for (const Escape& e : followed.escapes) {
+  for (size_t i = 0; i < followed.escapes.size(); ++i) {
+    const Escape& e = followed.escapes[i];
     const std::optional<std::vector<sym::Expr>> sizes = sizes_in(e.formula, out);
     if (sizes && std::ranges::all_of(*sizes, is_fixed)) continue;
     if (e.of_contents && (!sizes || !std::ranges::all_of(*sizes, is_size))) {
-      out.escaped_data.push_back(fmt::format("{} of a number at {}", e.what, e.where));
+      out.escaped_data[i] = fmt::format("{} of a number at {}", e.what, e.where);
       continue;
     }
     out.escaped.push_back(fmt::format("{} of a size at {}", e.what, e.where));
@@ -166,6 +167,22 @@ std::vector<sym::Expr> Evaluated::sizes() const {
   return out;
 }
 
+/// How many statements a program has, those of branches and loops each once.
+size_t statements_of(const program::Program& program) {
+  size_t n = 0;
+  const auto count = [&](const auto& self, const std::vector<program::Stmt>& body) -> void {
+    n += body.size();
+    for (const program::Stmt& s : body) {
+      self(self, s.body);
+      self(self, s.orelse);
+    }
+  };
+  for (const auto& [name, f] : program.functions) count(count, f.body);
+  for (const auto& [name, type] : program.classes)
+    for (const program::Function& f : type.methods) count(count, f.body);
+  return n;
+}
+
 // ---- evaluation ---------------------------------------------------------------------------------------------------
 
 /// Tensors and numbers of the model that are inputs of the graph, by name, and whether what they are at the end are
@@ -181,7 +198,11 @@ PreparedModel::PreparedModel(const program::Program& program, const ExportOption
   if (const int opset = options_.opset.value_or(default_opset); opset < lowest_opset || opset > highest_opset)
     throw Error(Code::BadOpset, fmt::format("opset {} cannot be written", opset),
                 fmt::format("opsets {} to {} can", lowest_opset, highest_opset));
+  if (options_.budget < 1 || options_.budget > 1000)
+    throw Error(Code::BadOption, fmt::format("{} cannot be allowed", option("budget", options_.budget)),
+                "give a number from 1 to 1000");
   program::verify(program);
+  sym_->budget.allow(statements_of(program), options_.budget);
   inputs_ = find_inputs(program, options_, &warnings_);
 }
 

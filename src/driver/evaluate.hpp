@@ -29,7 +29,7 @@ class Evaluated final : public provenance::Outcome {
   std::vector<eval::Change> changes;                                   ///< that a run makes to the model
   std::vector<std::string> escaped;                                    ///< where dynamic sizes escape the program
   std::map<std::string, std::vector<std::string>> escaped_dimensions;  ///< the same, by dimension
-  std::vector<std::string> escaped_data;                               ///< where what inputs hold escapes the program
+  std::map<size_t, std::string> escaped_data;  ///< where what inputs hold escapes the program, by Followed::escapes
   /// Of lithify::Followed: the conditions whose outcome is the same at all sizes, and what the sizes stand for, where
   /// they do not depend on data.
   std::vector<std::optional<bool>> decided_conditions;

@@ -33,7 +33,7 @@ Value store(Call& c, const TensorPtr& into, Value result) {
 // A tensor, or the tensors of a list, without the memory that they share.
 Value copied(Call& c, const Value& result) {
   if (result.is_tensor()) return c.as_tensor(result);
-  std::vector<Value> items;
+  Vector<Value> items;
   for (const Value& item : result.items()) items.push_back(copied(c, item));
   return Value::list(std::move(items));
 }
@@ -84,7 +84,7 @@ SchemaArgument target(std::string name) {
 }
 
 // Explicit rules come before derived ones; of one schema, the rule for the newer opset comes first.
-void insert(std::vector<Rule>& named, Rule rule) {
+void insert(Vector<Rule>& named, Rule rule) {
   auto same = [&](const Rule& r) {
     auto names = [](const SchemaArgument& a, const SchemaArgument& b) { return a.name == b.name; };
     return r.derived == rule.derived && r.complex == rule.complex && r.quantized == rule.quantized &&
@@ -107,8 +107,8 @@ std::string without(const std::string& name, std::string_view ending) {
 
 }  // namespace
 
-std::vector<Rule> Registry::parse(const std::string& name) const {
-  std::vector<Rule> out;
+Vector<Rule> Registry::parse(const std::string& name) const {
+  Vector<Rule> out;
   for (const Declared& d : declared(name)) insert(out, rule_of(d));
   auto derive = [&](const std::string& from, bool (*applies)(const Schema&), auto&& change) {
     for (const Declared& d : declared(from)) {
@@ -137,7 +137,7 @@ std::vector<Rule> Registry::parse(const std::string& name) const {
     for (const std::string& n : names) schema.arguments.push_back(target(n));
     return [plain, names](Call& c) {
       const Value results = plain(c);
-      std::vector<Value> stored;
+      Vector<Value> stored;
       for (size_t i = 0; i < names.size(); ++i)
         stored.push_back(store(c, c.tensor_ref(names[i]), results.items().at(i)));
       return Value::tuple(std::move(stored));
@@ -179,8 +179,8 @@ void Registry::add_quantized(std::string_view schema, RuleFunction rule) {
   declare(schema, {.run = std::move(rule), .quantized = Rule::Quantized::Only});
 }
 
-std::vector<Registry::Declared*> Registry::forms(std::initializer_list<std::string_view> names) {
-  std::vector<Declared*> out;
+Vector<Registry::Declared*> Registry::forms(std::initializer_list<std::string_view> names) {
+  Vector<Declared*> out;
   for (std::string_view name : names) {
     if (!declared_.contains(std::string(name)))
       throw Error(Code::Internal, fmt::format("there is no rule for {}", name));
@@ -221,13 +221,13 @@ void Registry::binary(std::string_view schema, std::string_view onnx_op, Promote
       since);
 }
 
-const std::vector<Registry::Declared>& Registry::declared(const std::string& name) const {
-  static const std::vector<Declared> none;
+const Vector<Registry::Declared>& Registry::declared(const std::string& name) const {
+  static const Vector<Declared> none;
   auto found = declared_.find(name);
   return found == declared_.end() ? none : found->second;
 }
 
-const std::vector<Rule>& Registry::overloads(std::string_view name) const {
+const Vector<Rule>& Registry::overloads(std::string_view name) const {
   std::string key(name);
   std::scoped_lock lock(mutex_);
   auto found = parsed_.find(key);
@@ -235,7 +235,7 @@ const std::vector<Rule>& Registry::overloads(std::string_view name) const {
   return found->second;
 }
 
-std::vector<std::string> Registry::names() const {
+Vector<std::string> Registry::names() const {
   std::set<std::string> out;
   for (const auto& [name, rules] : declared_)
     for (std::string_view form : {"", "_", "_copy"})

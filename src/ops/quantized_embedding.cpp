@@ -11,7 +11,7 @@ constexpr std::string_view packed_table = "__torch__.torch.classes.quantized.Emb
 
 // A file has a version, the table in a list, and numbers that describe its packing.
 const eval::Quantized& table(Call& c, std::string_view name) {
-  const std::vector<Value>& s = native_state(c, c.arg(name));
+  const Vector<Value>& s = native_state(c, c.arg(name));
   const bool fits = s.size() == 4 && s[1].is_list() && s[1].items().size() == 1 && s[1].items()[0].is_quantized();
   const eval::Quantized* q = fits ? s[1].items()[0].get_if<eval::Quantized>() : nullptr;
   if (!q || q->axis != 0 || q->integers->rank() != 2) c.unsupported("malformed packed parameters");
@@ -63,8 +63,8 @@ void register_quantized_embedding(eval::Registry& ops) {
   }
   ops.add_quantized(fmt::format("quantized::embedding_bag_prepack(Tensor weight) -> {} W_prepack", packed_table),
                     [](Call& c) -> Value {
-                      const Value none = Value::list(std::vector<Value>{});
-                      const Value weight = Value::list(std::vector<Value>{c.arg("weight")});
+                      const Value none = Value::list(Vector<Value>{});
+                      const Value weight = Value::list(Vector<Value>{c.arg("weight")});
                       return native(packed_table, {c.onnx.dim(1), weight, none, none});
                     });
   ops.add(fmt::format("quantized::embedding_bag_unpack({} W_prepack) -> Tensor W_origin", packed_table),
