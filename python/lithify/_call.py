@@ -212,7 +212,7 @@ class Call:
         try:
             with undisturbed(self.root, self.training, self.model) as changes:
                 captured = capture(changes)
-            captured.changed = changes.numbers
+            captured.changed = changes.names
             return captured
         except ExportError:
             raise
@@ -263,7 +263,7 @@ class Call:
         return False
 
     def _with_state(self, captured: Capture) -> Capture:
-        """The numbers that a run changes are state where a second run has other results on the sample than the first."""
+        """What a run changes is state where a second run has other results on the sample than the first."""
         if not captured.changed:
             return captured
         with self._undisturbed():
@@ -277,9 +277,21 @@ class Call:
         self.arguments = self.arguments.without(index)
         del self.input_names[index]
 
-    def _export(self) -> Capture:
+    def keep_numbers(self) -> bool:
+        """Makes constants of the arguments that were given as numbers. Whether there are some."""
+        if self.scripted or self.exported:
+            return False
+        self.arguments, self.input_names, self.constants = self._whole[0], list(self._whole[1]), {}
+        self._keep_all_numbers("the file needs to know it")
+        self._whole = self.arguments, list(self.input_names)
+        return bool(self.constants)
+
+    def _keep_all_numbers(self, where: str) -> None:
         for index in reversed([i for i, number in enumerate(self.arguments.numbers) if number is not None]):
-            self._keep_number(index, "torch.export takes numbers as they are")
+            self._keep_number(index, where)
+
+    def _export(self) -> Capture:
+        self._keep_all_numbers("torch.export takes numbers as they are")
         captured = self._captured(
             lambda _: _capture.export(self.root, self.model, self.arguments, self._axes_of_inputs()),
             "torch.export cannot capture the model",
