@@ -26,6 +26,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "eval": {"base", "sym", "program", "provenance", "onnx"},
     "ops": {"base", "sym", "onnx", "eval"},
     "write": {"base", "sym", "onnx"},
+    "onnxfile": {"base"},
     "driver": {
         "base",
         "sym",
@@ -40,6 +41,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
         "eval",
         "ops",
         "write",
+        "onnxfile",
     },
     "capi": set(),
     "cli": {"base"},

@@ -51,6 +51,21 @@ class ValueInfo:
 
     def __repr__(self) -> str: ...
 
+class TensorInfo:
+    """A tensor of a file."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def shape(self) -> list[int]: ...
+
+    @property
+    def bytes(self) -> int: ...
+
 class Constraint:
     """A condition on sizes, and the line of the model that it comes from."""
 
@@ -172,6 +187,13 @@ class ExportResult:
     @property
     def capture_reason(self) -> str: ...
 
+    def __str__(self) -> str: ...
+
+    def text(self, width: int = 0, color: bool = False) -> str:
+        """
+        The table that the command line prints, wrapped to a width unless that is 0.
+        """
+
 class OperatorStatus:
     """One operator of a program that was checked."""
 
@@ -222,6 +244,8 @@ class CheckResult:
 
     def __bool__(self) -> bool: ...
 
+    def __str__(self) -> str: ...
+
 class InspectResult:
     """The contents of a model file."""
 
@@ -248,6 +272,113 @@ class InspectResult:
 
     @property
     def code(self) -> str: ...
+
+    @property
+    def tensors(self) -> list[TensorInfo]: ...
+
+    def __str__(self) -> str: ...
+
+class OnnxSummary:
+    """What is in an ONNX file."""
+
+    @property
+    def ir_version(self) -> int: ...
+
+    @property
+    def producer(self) -> str: ...
+
+    @property
+    def opsets(self) -> list[tuple[str, int]]: ...
+
+    @property
+    def inputs(self) -> list[ValueInfo]: ...
+
+    @property
+    def outputs(self) -> list[ValueInfo]: ...
+
+    @property
+    def nodes(self) -> list[tuple[str, int]]: ...
+
+    @property
+    def modules(self) -> list[tuple[str, int]]: ...
+
+    @property
+    def functions(self) -> list[str]: ...
+
+    @property
+    def weights(self) -> int: ...
+
+    @property
+    def weight_bytes(self) -> int: ...
+
+    @property
+    def largest(self) -> list[TensorInfo]: ...
+
+    @property
+    def external_files(self) -> list[str]: ...
+
+    @property
+    def metadata(self) -> list[tuple[str, str]]: ...
+
+    @property
+    def file_bytes(self) -> int: ...
+
+    def __str__(self) -> str: ...
+
+class WeightChange:
+    """A weight that two ONNX files have with other contents."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def other(self) -> str: ...
+
+    @property
+    def what(self) -> str: ...
+
+    @property
+    def before(self) -> TensorInfo: ...
+
+    @property
+    def after(self) -> TensorInfo: ...
+
+    @property
+    def changed(self) -> int: ...
+
+    @property
+    def largest(self) -> float: ...
+
+class DiffResult:
+    """Two ONNX files beside each other; true where they differ."""
+
+    @property
+    def interface(self) -> list[str]: ...
+
+    @property
+    def operators(self) -> list[str]: ...
+
+    @property
+    def modules(self) -> list[str]: ...
+
+    @property
+    def same_graph(self) -> bool: ...
+
+    @property
+    def weights(self) -> list[WeightChange]: ...
+
+    @property
+    def removed(self) -> list[TensorInfo]: ...
+
+    @property
+    def added(self) -> list[TensorInfo]: ...
+
+    @property
+    def equal_weights(self) -> int: ...
+
+    def __bool__(self) -> bool: ...
+
+    def __str__(self) -> str: ...
 
 class SupportedOperator:
     """One operator that can be exported."""
@@ -427,6 +558,10 @@ def check_model(model: bytes | str, weights: Mapping[str, tuple[int, str, Sequen
 def inspect_model(model: bytes | str) -> InspectResult: ...
 
 def read_claims(file: bytes | str) -> Claims: ...
+
+def show_file(model: str) -> OnnxSummary: ...
+
+def diff_files(before: str, after: str) -> DiffResult: ...
 
 def supported_operators() -> list[SupportedOperator]: ...
 

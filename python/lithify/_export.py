@@ -13,6 +13,7 @@ from typing import IO, Any, Literal
 from lithify import _core
 from lithify._errors import ExportError
 from lithify._files import Recover, State, declarations, opset_of, options
+from lithify._messages import announce
 
 
 @dataclass
@@ -38,14 +39,17 @@ class Result:
     constants: dict[str, Any]  # the arguments that are no inputs: numbers that the model uses as Python values
     seconds: dict[str, float]
     graph: str = field(repr=False)  # one line a node
+    table: str = field(repr=False)  # what the command line prints
 
     def __str__(self) -> str:
-        lines = [f"{self.path or 'in memory'}: opset {self.opset}, {sum(self.nodes.values())} nodes, {self.weights} weights"]
-        lines += [f"  input   {v}" for v in self.inputs] + [f"  output  {v}" for v in self.outputs]
-        lines += [f"  size    {d}" for d in self.dimensions]
-        lines += [f"  capture {self.capture}: {self.why}"]
-        lines += [f"  seconds {sum(self.seconds.values()):.3f} ({', '.join(f'{k} {v:.3f}' for k, v in self.seconds.items())})"]
-        return "\n".join(lines + [f"  note    {n}" for n in self.notes] + [str(m) for m in self.messages])
+        head = f"{self.path or 'in memory'} (opset {self.opset})\n{self.table}"
+        return "\n".join([head.rstrip("\n")] + [f"  note     {n}" for n in self.notes] + [str(m) for m in self.messages])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from lithify._html import table_of
+
+        return table_of(self)
 
 
 def export(
@@ -205,7 +209,9 @@ def export(
         constants={name: value for name, (value, _) in call.constants.items()},
         seconds=dict(done.seconds),
         graph=done.graph_text,
+        table=done.text(),
     )
+    announce(result.messages, result.notes)
     if verbose:
         print(result.graph, end="")
     if report:

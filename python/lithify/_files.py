@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lithify import _core
+from lithify._messages import announce
 
 PathLike = str | os.PathLike[str]
 Opset = int | str  # a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17"
@@ -42,6 +43,7 @@ def convert(
     "x:float32[batch,3,224,224]". docs/python.md describes all arguments."""
     chosen = _chosen(locals())
     result, _ = _core.export_model(os.fspath(model), {}, os.fspath(out), chosen)
+    announce(result.messages)
     return result
 
 
@@ -94,6 +96,17 @@ def options(**values: Any) -> _core.Options:
 def inspect(model: PathLike) -> _core.InspectResult:
     """Reads a model file without exporting it."""
     return _core.inspect_model(os.fspath(model))
+
+
+def show(model: PathLike) -> _core.OnnxSummary:
+    """Summarizes an ONNX file of any exporter, without torch. Printed, it is the table of `lithify show`."""
+    return _core.show_file(os.fspath(model))
+
+
+def diff(before: PathLike, after: PathLike) -> _core.DiffResult:
+    """Compares two ONNX files of any exporters, without torch. The result is true where they differ; printed, it is the text of
+    `lithify diff`."""
+    return _core.diff_files(os.fspath(before), os.fspath(after))
 
 
 def claims(file: PathLike | bytes) -> _core.Claims:

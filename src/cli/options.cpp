@@ -152,7 +152,10 @@ void ExportArguments::add_export_options(CLI::App& command) { add_choice(command
 void ExportArguments::complete() {
   for (const std::string& text : dynamic_) parse_dynamic(text, options);
   for (const std::string& text : custom_opsets_) parse_custom_opset(text, options);
-  if (!target_.empty()) options.opset = opset_for(target_);
+  if (!target_.empty()) {
+    resolved_ = target_for(target_);
+    options.opset = resolved_->opset;
+  }
   if (!custom_ops_.empty()) options.custom_ops = read_text(custom_ops_);
   options.also.assign(also_.begin(), also_.end());
 }

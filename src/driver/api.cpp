@@ -20,6 +20,7 @@
 #include "onnx/text.hpp"
 #include "ops/register.hpp"
 #include "program/print.hpp"
+#include "read/weights.hpp"
 #include "write/model.hpp"
 
 namespace lithify {
@@ -152,8 +153,7 @@ ExportResult export_to(const ModelSource& model, const Out& out, const ExportOpt
     Stopwatch watch;
     const driver::Converted converted = driver::convert(driver::sources_of(model, options), options);
     watch.lap("convert");
-    return write_to(out, converted, driver::facts_of(converted.opened->program(), *converted.evaluated), options,
-                    watch);
+    return write_to(out, converted, driver::facts_of(converted), options, watch);
   });
 }
 
@@ -164,8 +164,7 @@ ExportResult export_live_to(FrontEnd& model, CaptureStrategy strategy, const Out
     Stopwatch watch;
     const driver::LiveConverted live = driver::convert_live(model, strategy, options);
     watch.lap("capture", "convert", live.seconds);
-    driver::CaptureFacts facts =
-        live.facts ? *live.facts : driver::facts_of(live.converted.opened->program(), *live.converted.evaluated);
+    driver::CaptureFacts facts = live.facts ? *live.facts : driver::facts_of(live.converted);
     facts.bounds = model.bounds();
     ExportResult result = write_to(out, live.converted, facts, options, watch);
     result.capture = names[static_cast<int>(live.kind)];
@@ -218,7 +217,7 @@ DiscoverResult discover_file(const ModelSource& model, const ExportOptions& opti
     const driver::Evaluated& evaluated = *converted.evaluated;
     DiscoverResult result;
     for (const onnx::Value* v : evaluated.model.graph->inputs) result.inputs.push_back(info_of(*v));
-    result.dimensions = driver::make_claims(program, evaluated, driver::facts_of(program, evaluated)).dimensions;
+    result.dimensions = driver::make_claims(program, evaluated, driver::facts_of(converted)).dimensions;
     return result;
   });
 }
@@ -294,9 +293,37 @@ CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
   return result;
 }
 
+namespace {
+
+/// The tensors of a file that has only weights; nothing when it is of another kind.
+std::optional<InspectResult> inspect_weights(const ModelSource& model) {
+  const auto file = model.path.empty() ? nullptr : archive::MappedFile::open(model.path);
+  const std::span bytes = file ? file->bytes() : std::span(model.bytes.data, model.bytes.size);
+  const std::optional<read::WeightFile> found = read::read_weights({bytes, file});
+  if (!found) return std::nullopt;
+  InspectResult result;
+  result.kind = found->kind;
+  for (const auto& t : found->tensors) {
+    result.tensors.push_back({t.name, t.dtype, t.sizes, t.bytes});
+    result.weight_bytes += t.bytes;
+  }
+  result.weights = result.tensors.size();
+  return result;
+}
+
+}  // namespace
+
 InspectResult inspect_file(const ModelSource& model) {
   return guarded(Interface::Cpp, [&] {  // reading a file takes no options that a message may name
-    read::Opened opened = driver::open_source(model);
+    read::Opened opened;
+    try {
+      opened = driver::open_source(model);
+    } catch (const Error& e) {
+      if (e.first().code != Code::NotAModel) throw;
+      std::optional<InspectResult> weights = inspect_weights(model);
+      if (!weights) throw;
+      return *std::move(weights);
+    }
     const program::Program& program = *opened.program;
     InspectResult result;
     result.kind = program.producer;

@@ -9,6 +9,7 @@
 
 #include "base/options.hpp"
 #include "claims/formula.hpp"
+#include "driver/equal_sizes.hpp"
 #include "driver/errors.hpp"
 #include "driver/outputs.hpp"
 #include "onnx/facts.hpp"
@@ -230,6 +231,8 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
   out->model.producer_version = version();
   out->model.graph = std::make_unique<onnx::Graph>();
   out->model.graph->given = given_;
+  for (const provenance::Assumed& equal : equal_)
+    out->model.graph->given.push_back({sym::Fact::Kind::Equal, equal.assumption.a, equal.assumption.b});
   onnx::Builder builder(*out->model.graph, *sym_, out->model.opset);
   ModelInputs inputs = make_inputs(program_, inputs_, builder);
   out->assumed = std::move(inputs.assumed);
@@ -280,6 +283,20 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
     check_dynamic(options_, *out->model.graph, inputs_, out->diagnostics);
   }
   out->record = recorder.take();
+  std::ranges::copy(equal_, std::back_inserter(out->record.assumptions));
+  return out;
+}
+
+std::shared_ptr<Evaluated> PreparedModel::evaluate_with_equal_sizes(const Variant& variant) const {
+  std::shared_ptr<Evaluated> out = evaluate_with(variant, {});
+  // With formulas, sizes that do not agree are a reason against these formulas.
+  while (variant.formulas.empty()) {
+    const std::optional<provenance::Assumed> equal = equal_dimensions(*out);
+    if (!equal) break;
+    equal_.push_back(*equal);
+    out = evaluate_with(variant, {});
+  }
+  report_fixed_axes(program_, inputs_, *out);
   return out;
 }
 
@@ -300,7 +317,7 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate(Variant variant) const {
 }
 
 std::shared_ptr<Evaluated> PreparedModel::evaluate_in_opset(const Variant& variant) const {
-  std::shared_ptr<Evaluated> out = evaluate_with(variant, {});
+  std::shared_ptr<Evaluated> out = evaluate_with_equal_sizes(variant);
   if (out->failed() || out->changes.empty()) return out;
   // What a run changes shows fully once it begins with any state: a flag that only the second run sets is state, too.
   StateInputs state;

@@ -1,11 +1,13 @@
 #include "driver/inputs.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
 #include <span>
 
+#include "base/nearest.hpp"
 #include "base/options.hpp"
 #include "driver/input_sizes.hpp"
 #include "driver/tied_sizes.hpp"
@@ -174,14 +176,15 @@ class InputFinder {
       if (!used_.contains(&spec))
         throw Error(Code::UnknownInput,
                     fmt::format("{} names '{}', and the model's inputs are {}", option("inputs"), spec.name, paths()),
-                    "use one of these names");
+                    did_you_mean(spec.name, path_list()) + "use one of these names");
   }
 
-  std::string paths() const {
-    std::string out;
-    for (const TensorInput& in : found_) out += (out.empty() ? "" : ", ") + in.path;
+  std::vector<std::string> path_list() const {
+    std::vector<std::string> out;
+    for (const TensorInput& in : found_) out.push_back(in.path);
     return out;
   }
+  std::string paths() const { return fmt::format("{}", fmt::join(path_list(), ", ")); }
 
   void rename() {
     const std::vector<std::string>& names = options_.input_names;

@@ -113,6 +113,16 @@ std::vector<Sizes> bound_sizes(const Sizes& sample) {
   return out;
 }
 
+std::vector<int64_t> telling_sizes(int64_t size) {
+  constexpr int64_t large = 64;
+  std::vector<int64_t> out;
+  for (int64_t other : {int64_t{1}, int64_t{2}, size - 1, size + 1, size + 2, 2 * size, 2 * size + 1, 4 * size})
+    if (other > 0 && other != size && (size <= large || other <= size + 2) &&
+        std::ranges::find(out, other) == out.end())
+      out.push_back(other);
+  return out;
+}
+
 std::vector<int64_t> distinguishing_sizes(int64_t size, size_t index, int round) {
   constexpr std::array<int64_t, 6> beyond_second = {1, 4, 2, 7, 5, 9}, beyond_third = {3, 7, 5, 11, 9, 13};
   const int64_t step = std::clamp<int64_t>(size, 1, 64), number = static_cast<int64_t>(index);

@@ -35,4 +35,8 @@ using claims::text_of;
 /// models that do not run at these: multiples, and smaller sizes for those that have a largest one.
 std::vector<int64_t> distinguishing_sizes(int64_t size, size_t index, int round);
 
+/// Other sizes of one dimension at which code often decides something: the smallest, those around the given one, odd
+/// and even, and far larger ones, unless that would be much work.
+std::vector<int64_t> telling_sizes(int64_t size);
+
 }  // namespace lithify::driver

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/nearest.hpp"
 #include "base/options.hpp"
 #include "eval/carry.hpp"
 #include "eval/elements.hpp"
@@ -77,11 +78,11 @@ void collect(onnx::Builder& b, const eval::Value& v, const std::string& name, Co
   }
 }
 
-std::string names_of(const std::vector<TensorInput>& inputs, const onnx::Graph& graph) {
+std::vector<std::string> names_of(const std::vector<TensorInput>& inputs, const onnx::Graph& graph) {
   std::vector<std::string> names;
   for (const TensorInput& in : inputs) names.push_back(in.name);
   for (const onnx::Value* out : graph.outputs) names.push_back(out->name);
-  return fmt::format("{}", fmt::join(names, ", "));
+  return names;
 }
 
 }  // namespace
@@ -142,7 +143,8 @@ void check_dynamic(const ExportOptions& options, const onnx::Graph& graph, const
     if (out == graph.outputs.end())
       throw Error(Code::UnknownInput,
                   fmt::format("{} names '{}', which is neither an input nor an output", option("dynamic_axes"), name),
-                  fmt::format("the names are {}", names_of(inputs, graph)));
+                  fmt::format("{}the names are {}", did_you_mean(name, names_of(inputs, graph)),
+                              fmt::join(names_of(inputs, graph), ", ")));
     for (auto& [axis, dim] : declared.second) {
       int64_t rank = static_cast<int64_t>((*out)->rank()), at = axis < 0 ? axis + rank : axis;
       if (at < 0 || at >= rank)

@@ -87,11 +87,13 @@ Value Evaluator::from_data(const program::Data& data) {
         const auto& items = data.container->items;
         const bool channels = items.at(3).kind == K::Int;
         auto numbers = [&](const program::Data& d) { return from_data(d).tensor()->read(builder_); };
+        auto zero_points = [&](onnx::Value* z) {
+          return builder_.cast(z, is_float(z->dtype) ? DType::Double : DType::Int64);
+        };
         return Quantized{
             from_data(items[0]).tensor(),
             channels ? builder_.cast(numbers(items[1]), DType::Double) : builder_.scalar(DType::Double, items[1].real),
-            channels ? builder_.cast(numbers(items[2]), DType::Int64)
-                     : builder_.scalar_int(DType::Int64, items[2].integer),
+            channels ? zero_points(numbers(items[2])) : builder_.scalar_int(DType::Int64, items[2].integer),
             channels ? std::optional(items[3].integer) : std::nullopt};
       });
   }

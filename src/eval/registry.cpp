@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "onnx/opdef.hpp"
@@ -54,6 +55,34 @@ bool can_be_stored(const Schema& s) {
   return s.returns.size() == 1 && s.returns[0].starts_with("Tensor") && !s.returns[0].ends_with("[]");
 }
 
+// Whether there is a form that puts several results into tensors that are given.
+bool can_be_stored_apart(const Schema& s) {
+  return s.returns.size() > 1 &&
+         std::ranges::all_of(s.returns, [](const std::string& r) { return r.starts_with("Tensor ") || r == "Tensor"; });
+}
+
+// The arguments that take the results; mostly they have the names of these.
+std::vector<std::string> targets(const Schema& s) {
+  static const std::map<std::string_view, std::vector<std::string>> others = {
+      {"aten::max", {"max", "max_values"}},
+      {"aten::min", {"min", "min_indices"}},
+      {"aten::linalg_eigh", {"eigvals", "eigvecs"}}};
+  if (const auto found = others.find(s.name); found != others.end()) return found->second;
+  std::vector<std::string> out;
+  for (const std::string& result : s.returns)
+    out.push_back(result.find(' ') != std::string::npos ? result.substr(result.find(' ') + 1)
+                                                        : fmt::format("out{}", out.size()));
+  return out;
+}
+
+SchemaArgument target(std::string name) {
+  SchemaArgument out;
+  out.name = std::move(name);
+  out.kind = SchemaArgument::Kind::Tensor;
+  out.keyword_only = out.mutated = true;
+  return out;
+}
+
 // Explicit rules come before derived ones; of one schema, the rule for the newer opset comes first.
 void insert(Vector<Rule>& named, Rule rule) {
   auto same = [&](const Rule& r) {
@@ -99,11 +128,20 @@ Vector<Rule> Registry::parse(const std::string& name) const {
   });
   derive(name, can_be_stored, [](Schema& schema, const RuleFunction& plain) -> RuleFunction {
     schema.overload += schema.overload.empty() ? "out" : "_out";
-    SchemaArgument& target = schema.arguments.emplace_back();
-    target.name = "out";
-    target.kind = SchemaArgument::Kind::Tensor;
-    target.keyword_only = target.mutated = true;
+    schema.arguments.push_back(target("out"));
     return [plain](Call& c) { return store(c, c.tensor_ref("out"), plain(c)); };
+  });
+  derive(name, can_be_stored_apart, [](Schema& schema, const RuleFunction& plain) -> RuleFunction {
+    schema.overload += schema.overload.empty() ? "out" : "_out";
+    const std::vector<std::string> names = targets(schema);
+    for (const std::string& n : names) schema.arguments.push_back(target(n));
+    return [plain, names](Call& c) {
+      const Value results = plain(c);
+      Vector<Value> stored;
+      for (size_t i = 0; i < names.size(); ++i)
+        stored.push_back(store(c, c.tensor_ref(names[i]), results.items().at(i)));
+      return Value::tuple(std::move(stored));
+    };
   });
   return out;
 }

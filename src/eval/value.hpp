@@ -105,7 +105,7 @@ struct Tensor::State {
 struct Quantized {
   TensorPtr integers;       ///< uint8 or int8
   onnx::Value* scale;       ///< float64, 0-d; or one for each position of `axis`
-  onnx::Value* zero_point;  ///< int64, of the same shape
+  onnx::Value* zero_point;  ///< int64, of the same shape; float64 of tables that only embeddings take
   std::optional<int64_t> axis;
 
   DType dtype() const { return integers->dtype() == DType::UInt8 ? DType::QUInt8 : DType::QInt8; }

@@ -109,7 +109,11 @@ Vector<Value*> Builder::split(Value* x, std::span<const Dim> lengths, int64_t ax
   const Dim size = x->shape[static_cast<size_t>(axis)], count = sym.constant(static_cast<int64_t>(n));
   bool chunks = lengths[0] == sym.ceil_div(size, count) && !size.is_constant();
   for (size_t i = 1; i + 1 < n; ++i) chunks = chunks && lengths[i] == lengths[0];
-  if (chunks && opset_ >= 18) equal = true;
+  // ONNX Runtime refuses more pieces than there are elements.
+  if (chunks && opset_ >= 18 && sym.sample(size).value_or(0) >= static_cast<int64_t>(n)) {
+    sym.assume({sym::Assumption::Kind::AtMost, count, size});
+    equal = true;
+  }
 
   Attributes attributes{{"axis", axis}};
   Inputs inputs{x};

@@ -38,7 +38,17 @@ Scheme scheme(Builder& b, const Quantized& q) {
 
 }  // namespace
 
-Ref dequantized(Builder& b, const Quantized& q) { return dequantize(b, scheme(b, q), q.integers->read(b)); }
+Ref dequantized(Builder& b, const Quantized& q) {
+  Ref integers = q.integers->read(b);
+  if (!is_float(q.zero_point->dtype)) return dequantize(b, scheme(b, q), integers);
+  // No QuantizeLinear has zero points that are not whole.
+  auto of_rows = [&](Ref numbers) {
+    onnx::Shape shape(integers->rank(), b.dim(1));
+    shape[static_cast<size_t>(q.axis.value_or(0))] = numbers->shape[0];
+    return b.reshape(b.cast(numbers, DType::Float), shape);
+  };
+  return b.mul(b.sub(b.cast(integers, DType::Float), of_rows(q.zero_point)), of_rows(q.scale));
+}
 
 namespace {
 
@@ -193,15 +203,14 @@ std::string packed_conv(int dims) {
   return fmt::format("__torch__.torch.classes.quantized.Conv{}dPackedParamsBase", std::max(dims, 2));
 }
 
-// An object of a native class, with what a file would hold of it.
+}  // namespace
+
 Value native(std::string_view class_name, Vector<Value> state) {
   auto object = std::make_shared<eval::Object>();
   object->class_name = class_name;
   object->set("__state__", Value::tuple(std::move(state)));
   return object;
 }
-
-}  // namespace
 
 const Vector<Value>& native_state(Call& c, const Value& v) {
   auto* object = v.get_if<std::shared_ptr<eval::Object>>();
@@ -678,6 +687,7 @@ void register_quantized(Registry& ops) {
   register_linear_of(ops);
   register_elementwise(ops);
   register_aliases(ops);
+  register_quantized_embedding(ops);
 
   using How = eval::Rule::Quantized;
   for (std::string_view name : moved_when_quantized) ops.allow_quantized(How::Moved, {name});
