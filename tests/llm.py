@@ -277,12 +277,11 @@ def row(kind: str, folder: Path) -> str:
     """What is in the folder of a model that passes all checks."""
     parts = check_exported((KINDS | PAIRS)[kind](), folder).parts
     states = {v.name.rpartition(".")[2] for part in parts.values() for v in part.inputs if "." in v.name}
-    nodes = ", ".join(f"`{file}` {sum(part.nodes.values())}" for file, part in parts.items())
-    return f"| {kind} | {', '.join(sorted(states))} | {nodes} |"
+    return f"| {kind} | {', '.join(sorted(states))} | {', '.join(f'`{file}`' for file in parts)} |"
 
 
 def write_table() -> None:
-    lines = ["| kind | state of a layer | files, and their nodes |", "|---|---|---|"]
+    lines = ["| kind | state of a layer | files |", "|---|---|---|"]
     for kind in KINDS | PAIRS:
         with tempfile.TemporaryDirectory() as folder:
             lines.append(row(kind, Path(folder)))
