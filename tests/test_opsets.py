@@ -131,3 +131,21 @@ def test_check_names_the_lowest_opset(tmp_path: Path) -> None:
     report = json.loads(run("check", path, "--opset", 17, "--json").stdout)
     assert not report["exportable"] and report["lowest_opset"] == 18
     assert not any(o["exportable"] for o in report["opsets"] if o["opset"] < 18)
+
+
+class Float8(torch.nn.Module):
+    """ONNX has the type from opset 19 on."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to(torch.float8_e4m3fn).to(torch.float32)
+
+
+def test_without_an_opset_the_lowest_that_can_express_the_model(model: Path, tmp_path: Path) -> None:
+    path, out = tmp_path / "float8.pt", tmp_path / "float8.onnx"
+    torch.jit.trace(Float8(), torch.randn(4)).save(str(path))
+    assert opset_of(model, out) == 18
+    assert opset_of(path, out) == 19
+    assert "opset 19 is the lowest from 18 on" in run("export", path, "-o", out).stderr
+    report = json.loads(run("check", path, "--json").stdout)
+    assert report["exportable"] and report["opset"] == 19
+    assert errors(run("export", path, "-o", out, "--opset", 18).stderr) == {"LTH043"}

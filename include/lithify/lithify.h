@@ -62,7 +62,7 @@ LITHIFY_API lithify_options* lithify_options_new(void);
 /** Frees options; NULL is fine. */
 LITHIFY_API lithify_status lithify_options_free(lithify_options* options);
 
-/** The ONNX opset, 9 to 26. */
+/** The ONNX opset, 9 to 26. Without it, the lowest from 18 on that can express the model. */
 LITHIFY_API lithify_status lithify_options_set_opset(lithify_options* options, int opset);
 /** Instead of an opset: the newest that a runtime loads, "ort-1.17". */
 LITHIFY_API lithify_status lithify_options_set_target(lithify_options* options, const char* runtime);

@@ -46,7 +46,7 @@ class LITHIFY_API ExportError : public std::runtime_error {
 
 constexpr int lowest_opset = 9;    ///< the lowest ONNX opset that can be written
 constexpr int highest_opset = 26;  ///< the highest one
-constexpr int default_opset = 18;  ///< the one of ExportOptions
+constexpr int default_opset = 18;  ///< the lowest one that is chosen where the options have none
 
 /// An interface of Lithify. Messages name options as it spells them.
 enum class Interface { Cpp, C, Python, CommandLine };
@@ -157,7 +157,8 @@ struct CustomOperator {
 
 /// The options of an export. Every interface has them; src/base/options.def is the table of their spellings.
 struct ExportOptions {
-  int opset = default_opset;  ///< ONNX opset, lowest_opset to highest_opset
+  /// ONNX opset, lowest_opset to highest_opset. Without it, the lowest from default_opset on that can express the model.
+  std::optional<int> opset;
   /// Types and sizes of inputs that the file does not have, or others than it has: "x:float32[batch,3,224,224]". A size
   /// is a number, a name (then it is dynamic), or "name=2", which gives the size in the sample as well.
   std::vector<std::string> inputs;
@@ -347,7 +348,7 @@ struct OpsetStatus {
 /// Whether a model can be exported.
 struct CheckResult {
   bool exportable = false;                ///< to `opset`
-  int opset = 0;                          ///< the one of the options
+  int opset = 0;                          ///< the one of the options, or the one that was chosen
   std::vector<OperatorStatus> operators;  ///< of the program
   std::vector<Message> messages;          ///< every reason why not, warnings and notes
   std::vector<OpsetStatus> opsets;        ///< every opset; empty when something else is wrong with the model

@@ -9,6 +9,7 @@ torch is imported when a live model is exported, and onnxruntime when a result i
 
 from __future__ import annotations
 
+from lithify import llm
 from lithify._core import Claims, supported_operators
 from lithify._core import version as __version__
 from lithify._custom import ops
@@ -31,6 +32,7 @@ __all__ = [
     "diff",
     "export",
     "inspect",
+    "llm",
     "ops",
     "patch",
     "show",

@@ -18,6 +18,7 @@ from lithify._custom import Translations
 from lithify._errors import CannotCapture, CannotRun, ExportError
 from lithify._functions import Functions
 from lithify._restore import Changes, undisturbed
+from lithify._settle import settled
 from lithify._signature import Arguments, bind, split_kwargs
 from lithify._watch import Followed
 
@@ -67,10 +68,26 @@ class Call:
             self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
             return
         forward = model.forward if isinstance(model, torch.nn.Module) else model
-        self.arguments = bind(forward, *self._given)
+        self.arguments = settled(model, self.root, self.training, bind(forward, *self._given))
         self.input_names = _renamed(list(input_names or []), self.arguments.names, "input")
-        self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
+        by_name = dict(zip(self.arguments.names, self.input_names, strict=True))
+        self.notes += [_capture.dequantized(by_name[name], t) for name, t in self.arguments.quantized.items()]
+        self.axes, bounds = _dims.with_windows(self._dynamic(dynamic_axes, dynamic_shapes), self.arguments)
+        self._bounds |= bounds
+        self._enlarge()
         self._whole = self.arguments, list(self.input_names)
+
+    def _enlarge(self) -> None:
+        """Gives elements to dynamic dimensions without any, where the model runs with them."""
+        axes = self._axes_of_inputs()
+        labels = [(name, label) for name, named in zip(self.arguments.names, axes, strict=True) for label in named.values()]
+        others = {label for name, label in labels if not name.endswith("attention_mask")}
+        tensors = _samples.with_elements(self.arguments.tensors, axes, {label for _, label in labels} - others)
+        if any(t is not before for t, before in zip(tensors, self.arguments.tensors, strict=True)):
+            larger = dataclasses.replace(self.arguments, tensors=tensors)
+            with contextlib.suppress(CannotRun):
+                self._check_runs(larger)
+                self.arguments = larger
 
     def _unwrapped(self, model: Any) -> Any:
         """What spreads a model over devices has no place in a file."""

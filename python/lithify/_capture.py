@@ -22,13 +22,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from lithify import _guards, _mistakes, _patched, _torch
+from lithify import _caches, _guards, _mistakes, _patched, _torch
 from lithify._errors import CannotCapture, CannotRun
 from lithify._follow import Follower, Known
 from lithify._follow import UsedByPython as UsedByPython
 from lithify._functions import Functions
 from lithify._signature import Arguments
-from lithify._structure import Leaves, flatten, tensor_of, unique
+from lithify._structure import Leaves, flatten, is_quantized, scheme_of, tensor_of, unique
 from lithify._watch import Followed, Level
 
 Live = tuple[int, str, list[int], list[int]]  # address, dtype, sizes, strides
@@ -113,7 +113,7 @@ def _notes(level: Level, failed: str) -> list[str]:
 def _recorded(
     root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions, follower: Follower
 ) -> Capture:
-    adapter, outputs, left_out = _adapter(root, call, arguments, follower.results)
+    adapter, outputs, notes = _adapter(root, call, arguments, follower.results)
     with warnings.catch_warnings(), torch.no_grad(), functions.recorded(), _patched.replaced(follower, _modules(root, call)):
         warnings.simplefilter("ignore")
         sample = [t.clone() for t in arguments.tensors]  # the model may change them
@@ -126,7 +126,7 @@ def _recorded(
         raise CannotRun("the model returns no tensor, and a file needs an output")
     weights, keep = live_weights(root) if root is not None else ({}, [])
     file = _torch.saved(recorded, weights)
-    return Capture("trace", file, weights, outputs, follower.data, follower.followed(), notes=left_out, keep=keep)
+    return Capture("trace", file, weights, outputs, follower.data, follower.followed(), notes=notes, keep=keep)
 
 
 def _modules(root: nn.Module | None, call: Callable[..., Any]) -> list[ModuleType]:
@@ -138,7 +138,7 @@ def _modules(root: nn.Module | None, call: Callable[..., Any]) -> list[ModuleTyp
 
 def export(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, axes: Sequence[dict[int, str]]) -> Capture:
     """torch.export of `call`, with the axes of each tensor open that are named. It never leaves out a branch silently."""
-    adapter, outputs, left_out = _adapter(root, call, arguments)
+    adapter, outputs, notes = _adapter(root, call, arguments)
     # Sizes 0 and 1 are special to torch.export, and would be fixed.
     sample = [_at_least_two(t, named) for t, named in zip(arguments.tensors, axes, strict=True)]
     shapes = tuple({axis % max(t.dim(), 1): torch.export.Dim.AUTO for axis in a} for t, a in zip(sample, axes, strict=True))
@@ -153,7 +153,7 @@ def export(root: nn.Module | None, call: Callable[..., Any], arguments: Argument
         raise CannotCapture("the program that torch.export captured gives other results on the sample than the model")
     captured = exported(program)
     captured.outputs = list(outputs)
-    captured.notes += left_out
+    captured.notes += notes
     return captured
 
 
@@ -278,19 +278,22 @@ def _adapter(
     more: Callable[[], Sequence[torch.Tensor]] = tuple,
 ) -> tuple[nn.Module, list[str], list[str]]:
     """A module that takes and returns tensors only, with the parameters, buffers and children of `root`, so that their names
-    stay. The names of its outputs, and notes on results that are left out, are known once it has run; `more` is what it returns
-    after them."""
+    stay. The names of its outputs, and notes on results that are not in the file as they are, are known once it has run; `more`
+    is what it returns after them."""
     outputs: list[str] = []
-    left_out: list[str] = []
+    notes: list[str] = []
 
     def forward(_: nn.Module, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         args, kwargs = arguments.rebuild(tensors)
         leaves: Leaves = []
         others: Leaves = []
         flatten(call(*args, **kwargs), "", leaves, others)
+        for name, value in others:
+            _caches.check_result(value, name)
         outputs[:] = _output_names([name for name, _ in leaves])
         names = _output_names([name for name, _ in others])
-        left_out[:] = [f"'{n}' is not in the file: it is {_shown(v)}" for n, (_, v) in zip(names, others, strict=True)]
+        notes[:] = [f"'{n}' is not in the file: it is {_shown(v)}" for n, (_, v) in zip(names, others, strict=True)]
+        notes.extend(dequantized(n, leaf) for n, (_, leaf) in zip(outputs, leaves, strict=True) if is_quantized(leaf))
         return (*(tensor_of(leaf) for _, leaf in leaves), *more())
 
     names = ("self", *_identifiers(arguments.names))
@@ -303,7 +306,13 @@ def _adapter(
         adapter._parameters = root._parameters
         adapter._buffers = root._buffers
         adapter._modules = root._modules
-    return adapter, outputs, left_out
+        vars(adapter).update({name: v for name, v in vars(root).items() if isinstance(v, torch.ScriptObject)})
+    return adapter, outputs, notes
+
+
+def dequantized(name: str, quantized: torch.Tensor) -> str:
+    """A note on an input or output."""
+    return f"'{name}' has the dequantized values of a quantized tensor: {scheme_of(quantized)}"
 
 
 def _shown(value: Any) -> str:
@@ -316,9 +325,17 @@ def _identifiers(names: Sequence[str]) -> list[str]:
 
 
 def _output_names(paths: list[str]) -> list[str]:
-    """One output is "output", those of a tuple are "output_0", ...; what has a name in the model keeps it."""
-    named = [f"output_{path}".rstrip("_") if path[:1].isdigit() or not path else path for path in paths]
-    return unique([name.replace("past_key_values.", "present.", 1) for name in named])
+    """One output is "output", those of a tuple are "output_0", ...; what has a name in the model keeps it. Of a cache it is
+    "present.0.key"."""
+    caches = {path.partition(".")[0] for path in paths if "." in path}
+
+    def named(path: str) -> str:
+        head, _, part = path.partition(".")
+        if part:
+            return f"present.{part}" if len(caches) == 1 else f"present_{head}.{part}"
+        return f"output_{path}".rstrip("_") if path[:1].isdigit() or not path else path
+
+    return unique([named(path) for path in paths])
 
 
 def first_line(error: Exception) -> str:

@@ -12,7 +12,7 @@ from typing import IO, Any, Literal
 
 from lithify import _core
 from lithify._errors import ExportError
-from lithify._files import Recover, State, at_lowest_opset, declarations, opset_of, options
+from lithify._files import Recover, State, declarations, opset_of, options
 from lithify._messages import announce
 
 
@@ -148,7 +148,7 @@ def export(
     translations = Translations(custom_translation_table or {})
     functions = Functions(translations.functions, translations.add, symbolic=not dynamo, versions=custom_opsets)
     if not dynamo:
-        for operator, symbolic in _registered(opset_of(opset_version), custom_opsets or {}):
+        for operator, symbolic in _registered(opset_of(opset_version) or _core.default_opset, custom_opsets or {}):
             translations.add(operator, symbolic, by_name=True)
     mode = _enum(training)
     call = Call(model, args, kwargs, mode, input_names, output_names, dynamic_axes, dynamic_shapes, translations, functions)
@@ -172,9 +172,7 @@ def export(
         target = str(folder / Path(path).name) if folder is not None and path is not None else path
         try:
             call.discover(chosen)
-            done, contents = at_lowest_opset(
-                lambda: _core.export_live(call, call.strategy or capture, target, chosen), chosen, opset_version is not None
-            )
+            done, contents = _core.export_live(call, call.strategy or capture, target, chosen)
         except ExportError:
             if translations.error is not None:
                 raise translations.error from None
@@ -187,8 +185,6 @@ def export(
         f.write(contents)  # type: ignore[union-attr]
         contents = None
     external = Path(done.external_file) if done.external_file else None
-    if opset_version is None and done.opset > _core.default_opset:
-        call.notes.append(f"opset {done.opset} is the lowest from {_core.default_opset} on that can express the model")
     result = Result(
         path=Path(path) if path is not None else None,
         bytes=contents,

@@ -110,7 +110,6 @@ void ExportArguments::add_choice(CLI::App& command, const char* option, const ch
 void ExportArguments::add_shared_options(CLI::App& command) {
   CLI::Option* opset =
       command.add_option(name_of("opset"), options.opset, meaning_of("opset") + ", or latest")
-          ->capture_default_str()
           ->transform([](const std::string& s) { return s == "latest" ? std::to_string(highest_opset) : s; }, "",
                       "opset");
   command.add_option(name_of("target"), target_, meaning_of("target"))->excludes(opset)->type_name("RUNTIME");

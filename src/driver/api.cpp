@@ -133,7 +133,7 @@ ExportResult write_to(const Out& out, const driver::Converted& converted, const 
   std::map<std::string, int> counts;
   for (const onnx::Node* n : graph.all_nodes()) ++counts[n->op_type];
   result.nodes = by_count(counts);
-  result.opset = options.opset;
+  result.opset = evaluated.model.opset;
   result.weights = graph.initializers().size();
   result.weight_bytes = written.weight_bytes;
   result.file_bytes = written.bytes;
@@ -271,7 +271,7 @@ CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
   const driver::Opened opened =
       guarded(options.interface, [&] { return driver::Opened(driver::sources_of(model, options)); });
   CheckResult result;
-  result.opset = options.opset;
+  result.opset = options.opset.value_or(default_opset);
   try {
     guarded(options.interface, [&] {
       const driver::PreparedModel prepared(opened.program(), driver::settled(opened, options));
@@ -283,6 +283,7 @@ CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
       }
       result.messages = to_messages(evaluated->diagnostics, options.interface);
       result.exportable = !evaluated->failed();
+      result.opset = evaluated->model.opset;
       // Another opset may do what this one cannot.
       if (driver::has_only_errors(evaluated->diagnostics, {Code::NeedsOpset}))
         try_opsets(prepared, opened.traces(), asked, result);

@@ -39,8 +39,15 @@ struct Converted {
   std::shared_ptr<Evaluated> evaluated;
 };
 
-/// The results of a program that are no outputs of the model.
-merge::OtherResults other_results(const std::optional<Followed>& followed);
+/// One trace of what is open, and what the code around it does.
+struct Unrolled {
+  std::shared_ptr<const Opened> opened;
+  const Trace* trace;
+  const std::optional<Followed>* followed;
+};
+
+/// The traces with their loops rerolled; nullptr in the place of one that has none.
+std::vector<std::shared_ptr<const Opened>> rerolled(const std::vector<Unrolled>& traces, merge::Lengths lengths);
 
 /// The sources of a model file: itself, and the files of ExportOptions::also.
 std::vector<Source> sources_of(const ModelSource& model, const ExportOptions& options);

@@ -72,11 +72,12 @@ void find_escaped(const Followed& followed, Evaluated& out) {
     });
   };
   out.escaped_sizes.emplace();
-  for (const Escape& e : followed.escapes) {
+  for (size_t i = 0; i < followed.escapes.size(); ++i) {
+    const Escape& e = followed.escapes[i];
     const std::optional<std::vector<sym::Expr>> sizes = sizes_in(e.formula, out);
     if (sizes && std::ranges::all_of(*sizes, is_fixed)) continue;
     if (e.of_contents && (!sizes || !std::ranges::all_of(*sizes, is_size))) {
-      out.escaped_data.push_back(fmt::format("{} of a number at {}", e.what, e.where));
+      out.escaped_data[i] = fmt::format("{} of a number at {}", e.what, e.where);
       continue;
     }
     out.escaped.push_back(fmt::format("{} of a size at {}", e.what, e.where));
@@ -177,17 +178,35 @@ struct PreparedModel::StateInputs {
 PreparedModel::PreparedModel(const program::Program& program, const ExportOptions& options,
                              std::optional<Followed> followed)
     : program_(program), options_(options), followed_(std::move(followed)), rules_(options_, program) {
-  if (options_.opset < lowest_opset || options_.opset > highest_opset)
-    throw Error(Code::BadOpset, fmt::format("opset {} cannot be written", options_.opset),
+  if (const int opset = options_.opset.value_or(default_opset); opset < lowest_opset || opset > highest_opset)
+    throw Error(Code::BadOpset, fmt::format("opset {} cannot be written", opset),
                 fmt::format("opsets {} to {} can", lowest_opset, highest_opset));
   program::verify(program);
   inputs_ = find_inputs(program, options_, &warnings_);
 }
 
+namespace {
+
+bool needs_later_opset(const Evaluated& e) {
+  return std::ranges::any_of(
+      e.diagnostics, [](const Diagnostic& d) { return d.severity == Severity::Error && d.code == Code::NeedsOpset; });
+}
+
+Diagnostic chosen_opset(int opset) {
+  return {Code::NeedsOpset,
+          Severity::Note,
+          fmt::format("opset {} is the lowest from {} on that can express the model", opset, default_opset),
+          {},
+          "",
+          ""};
+}
+
+}  // namespace
+
 std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, const StateInputs& state) const {
   sym_->restart();
   auto out = std::make_shared<Evaluated>(sym_);
-  out->model.opset = variant.opset.value_or(options_.opset);
+  out->model.opset = variant.opset.value();
   out->model.producer_version = version();
   out->model.graph = std::make_unique<onnx::Graph>();
   out->model.graph->given = given_;
@@ -228,7 +247,7 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
   if (!out->failed()) {
     // What is left to do still reports sizes that have to be assumed.
     const sym::Observed observed(*sym_, &recorder);
-    Outputs outputs = collect_outputs(builder, result.value);
+    Outputs outputs = collect_outputs(builder, result.value, out->diagnostics);
     if (outputs.empty())
       throw Error(Code::UnsupportedType, "the model returns no tensor", "return at least one tensor from forward");
     name_outputs(options_, *out->model.graph, outputs);
@@ -244,7 +263,23 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
   return out;
 }
 
-std::shared_ptr<Evaluated> PreparedModel::evaluate(const Variant& variant) const {
+std::shared_ptr<Evaluated> PreparedModel::evaluate(Variant variant) const {
+  if (!variant.opset) variant.opset = options_.opset;
+  if (variant.opset) return evaluate_in_opset(variant);
+  std::shared_ptr<Evaluated> first;
+  for (int opset = default_opset; opset <= highest_opset; ++opset) {
+    variant.opset = opset;
+    std::shared_ptr<Evaluated> out = evaluate_in_opset(variant);
+    if (!needs_later_opset(*out)) {
+      if (first) out->report(chosen_opset(opset));
+      return out;
+    }
+    if (!first) first = out;
+  }
+  return first;
+}
+
+std::shared_ptr<Evaluated> PreparedModel::evaluate_in_opset(const Variant& variant) const {
   std::shared_ptr<Evaluated> out = evaluate_with(variant, {});
   if (out->failed() || out->changes.empty()) return out;
   // What a run changes shows fully once it begins with any state: a flag that only the second run sets is state, too.

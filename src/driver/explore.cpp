@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 
 #include "driver/errors.hpp"
 #include "driver/other_sizes.hpp"
 #include "driver/solve.hpp"
-#include "merge/reroll.hpp"
 #include "provenance/compare.hpp"
 
 namespace lithify::driver {
@@ -29,8 +29,30 @@ std::string one_outcome(const std::string& where) {
   return fmt::format("a trace follows only one outcome of the condition on data at {}", where);
 }
 
-std::unique_ptr<program::Program> rerolled(const Recording& r) {
-  return merge::rerolled(r.opened->program(), other_results(r.capture.followed), merge::Lengths::Numbers);
+/// The programs of the recordings with their loops rerolled.
+std::vector<std::shared_ptr<const Opened>> rerolled(std::span<const Recording> recordings) {
+  std::vector<Unrolled> traces;
+  for (const Recording& r : recordings) traces.push_back({r.opened, r.opened->traces().data(), &r.capture.followed});
+  return rerolled(traces, merge::Lengths::Numbers);
+}
+
+/// The path with these programs in place of its recordings', as far as they have the same loops as one of them. The
+/// others are only good for a check: a loop of one iteration cannot be seen. No recordings where that one has no loops.
+Path with_loops(const Path& path, const std::vector<std::shared_ptr<const Opened>>& loops, size_t first) {
+  Path out;
+  if (!loops[first]) return out;
+  out.recordings.push_back(path.recordings[first]);
+  out.recordings.back().opened = loops[first];
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (i == first) continue;
+    if (!loops[i] || !provenance::differ_in_numbers(loops[first]->program(), loops[i]->program())) {
+      out.other_sizes.push_back(path.recordings[i].sizes);
+      continue;
+    }
+    out.recordings.push_back(path.recordings[i]);
+    out.recordings.back().opened = loops[i];
+  }
+  return out;
 }
 
 }  // namespace
@@ -132,7 +154,7 @@ void Exploration::settle(Path& path) {
   } catch (const Error& e) {
     // A loop over pieces, of which the trace has so many, is no error where it is a loop.
     diverge = is_about_sizes(e);
-    if (!diverge && !rerolled(path.recordings[0])) throw;
+    if (!diverge && !rerolled(std::span(path.recordings).first(1))[0]) throw;
     why = std::current_exception();
   }
   enlarge(path.recordings);
@@ -150,37 +172,15 @@ void Exploration::settle(Path& path) {
     return out;
   };
   const auto largest = std::ranges::max_element(path.recordings, {}, elements) - path.recordings.begin();
-  Path rerolled = with_loops(path, 0);
-  if (rerolled.recordings.size() < 2 && largest != 0)
-    if (Path other = with_loops(path, static_cast<size_t>(largest));
-        other.recordings.size() > rerolled.recordings.size())
-      rerolled = std::move(other);
-  if (rerolled.recordings.empty()) std::rethrow_exception(why);
-  path = std::move(rerolled);
+  const std::vector<std::shared_ptr<const Opened>> loops = rerolled(path.recordings);
+  Path whole = with_loops(path, loops, 0);
+  if (whole.recordings.size() < 2 && largest != 0)
+    if (Path other = with_loops(path, loops, static_cast<size_t>(largest));
+        other.recordings.size() > whole.recordings.size())
+      whole = std::move(other);
+  if (whole.recordings.empty()) std::rethrow_exception(why);
+  path = std::move(whole);
   path.recovered = settle_(path.recordings);
-}
-
-/// The path with the loops of its recordings rerolled, beginning with one of them. Those that then have other loops
-/// are only good for a check: a loop of one iteration cannot be seen. No recordings where that one has no loops.
-Path Exploration::with_loops(const Path& path, size_t first) {
-  Path out;
-  const auto add = [&](const Recording& r) {
-    std::unique_ptr<program::Program> program = rerolled(r);
-    if (program && !out.recordings.empty() &&
-        !provenance::differ_in_numbers(out.recordings[0].opened->program(), *program))
-      program = nullptr;
-    if (!program) {
-      out.other_sizes.push_back(r.sizes);
-      return;
-    }
-    out.recordings.push_back(r);
-    out.recordings.back().opened =
-        std::make_shared<const Opened>(std::move(program), std::vector{r.opened}, r.capture.inputs);
-  };
-  add(path.recordings[first]);
-  for (size_t i = 0; i < path.recordings.size() && !out.recordings.empty(); ++i)
-    if (i != first) add(path.recordings[i]);
-  return out;
 }
 
 /// Records the same path at other sizes.

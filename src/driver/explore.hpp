@@ -98,7 +98,6 @@ class Exploration {
   void add(Recording recording);
   void settle(Path& path);
   void enlarge(std::vector<Recording>& recordings);
-  static Path with_loops(const Path& path, size_t first);
 
   std::vector<Answer> answers_of(const Path& path);
   size_t condition_id(const std::string& text, PathCondition condition);

@@ -36,7 +36,13 @@ Scheme scheme(Builder& b, const Quantized& q) {
   return {b.cast(q.scale, DType::Float), q.zero_point, q.axis, natural ? 0 : -128, natural ? 255 : 127};
 }
 
-Ref dequantized(Call& c, const Quantized& q) { return dequantize(c.onnx, scheme(c.onnx, q), q.integers->read(c.onnx)); }
+}  // namespace
+
+Ref dequantized(Builder& b, const Quantized& q) { return dequantize(b, scheme(b, q), q.integers->read(b)); }
+
+namespace {
+
+Ref dequantized(Call& c, const Quantized& q) { return ops::dequantized(c.onnx, q); }
 Ref dequantized(Call& c, std::string_view name) { return dequantized(c, quantized(c, name)); }
 
 // x in steps; `integers` is the type of a byte.

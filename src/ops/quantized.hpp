@@ -1,9 +1,12 @@
-// Packed parameters of quantized layers.
+// Quantized tensors, and packed parameters of quantized layers.
 #pragma once
 
 #include "ops/elementwise.hpp"
 
 namespace lithify::ops {
+
+/// The values that a quantized tensor stands for, as float32.
+Ref dequantized(Builder& b, const eval::Quantized& q);
 
 /// What the file holds of an object of a native class; refuses any other value.
 const std::vector<Value>& native_state(Call& c, const Value& object);

@@ -800,7 +800,7 @@ class Small(nn.Module):
 def test_without_an_opset_the_lowest_is_taken_that_can_express_the_model(tmp_path: Path) -> None:
     result = lithify.export(Small(), X, dynamic_axes={"x": {0: "n"}})
     assert result.opset == 19
-    assert any("opset 19 is the lowest" in note for note in result.notes)
+    assert any("opset 19 is the lowest" in m.text for m in result.messages)
     close(result, Small(), torch.randn(7, 4))
     with pytest.raises(lithify.ExportError, match="opset_version=19"):
         lithify.export(Small(), X, opset_version=18)
