@@ -19,7 +19,7 @@ MODELS = re.findall(r'\bLAYER\(\s*"(\w+)"', SOURCE)
 REFUSED = {
     "hidden_number": "LTH065: the traces diverge here: the number",
     "hidden_tensor": "LTH065: the traces diverge here: a constant tensor has other values",
-    "branch_on_size": "LTH065: the traces diverge here",
+    "branches_everywhere": "LTH065: the traces diverge here",
     "branch_on_contents": "LTH030: the model cannot be captured: its code reads a number from a tensor",
     "comparison": "LTH030: the model cannot be captured: its code checks whether two tensors are the same",
     "resize": "LTH030: the model cannot be captured: its code calls resize_as_",

@@ -382,12 +382,14 @@ def test_sizes_in_c(lib: ctypes.CDLL, options: int, tmp_path: Path) -> None:  # 
         for name in ("strict", "discover", "self_check"):
             assert getattr(lib, f"lithify_options_set_{name}")(handle, 2) == status
         assert lib.lithify_options_set_unroll(handle, -1) == status
+        assert lib.lithify_options_set_budget(handle, 0) == status
         assert lib.lithify_options_add_also(handle, b"") == status
         assert lib.lithify_options_add_also_bytes(handle, None, 3) == status
         assert lib.lithify_options_add_custom_opset(handle, b"mine", 0) == status
     assert lib.lithify_options_set_discover(options, 1) == OK
     assert lib.lithify_options_set_self_check(options, 1) == OK
     assert lib.lithify_options_set_unroll(options, 4) == OK
+    assert lib.lithify_options_set_budget(options, 4) == OK
     assert lib.lithify_options_add_custom_opset(options, b"mine", 2) == OK
 
 

@@ -48,7 +48,7 @@ WORDS = {
     r"\b(neighbour|behaviour|colour|initialis|optimis|normalis)": "American spelling",
 }
 PATTERNS = [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in WORDS.items()]
-COMMANDS = ["", "export", "inspect", "check", "show", "diff", "ops", "explain", "verify", "completion"]
+COMMANDS = ["", "export", "inspect", "check", "show", "diff", "ops", "explain", "verify", "llm", "completion"]
 WIDTH = 100
 
 CPP_TOKEN = re.compile(

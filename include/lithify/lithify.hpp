@@ -192,6 +192,8 @@ struct ExportOptions {
   State state = State::Refuse;  ///< what happens to buffers that the model changes
   /// Loops of at most this many iterations, where that is known, are unrolled; others become Loop.
   int64_t unroll = 128;
+  /// A program may take this many times the default work and memory at export, from 1 to 1000.
+  int64_t budget = 1;
   /// Live models are run at most this many times at other sizes, to capture what they do there. What is left out limits
   /// the claims.
   int64_t capture_runs = 24;

@@ -157,6 +157,7 @@ void define_options(nb::module_& m) {
   define_option(options, "output_names", &ExportOptions::output_names);
   define_option(options, "strict", &ExportOptions::strict);
   define_option(options, "unroll", &ExportOptions::unroll);
+  define_option(options, "budget", &ExportOptions::budget);
   define_option(options, "capture_runs", &ExportOptions::capture_runs);
   define_option(options, "capture_seconds", &ExportOptions::capture_seconds);
   define_option(options, "custom_ops", &ExportOptions::custom_ops);

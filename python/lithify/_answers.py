@@ -55,20 +55,50 @@ def _nbytes(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
 
 def _stride(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
     """Products of sizes, where the memory is dense."""
-    with _torch.paused():
-        strides: list[Any] = list(args[0].stride())
-    sizes = f.shape(args[0])
-    step: Any = 1
-    made = list(strides)
-    for axis in sorted(range(len(strides)), key=lambda i: (strides[i], -i)):
-        if (step.value if is_number(step) else step) != strides[axis]:
-            f.escape_sizes([args[0]], "stride")
-            made = strides
-            break
-        made[axis] = step
-        step = step * sizes[axis]
+    inner, sizes = _inner_axes(f, args[0]), f.shape(args[0])
+    if inner is None:
+        f.escape_sizes([args[0]], "stride")
+        with _torch.paused():
+            return func(*args, **kwargs)
+    strides = tuple(math.prod(sizes[i] for i in axes) for axes in inner)
     dim = _argument(args, kwargs, 1, "dim")
-    return tuple(made) if dim is None else made[dim]
+    return strides if dim is None else strides[dim]
+
+
+def _inner_axes(f: Follower, tensor: torch.Tensor) -> list[list[int]] | None:
+    """For each axis, those inside of it in memory: their sizes make its stride. None where the memory is not dense."""
+    with _torch.paused():
+        sizes, strides = tensor.size(), tensor.stride()
+    step, inner = 1, list[int]()
+    out: list[list[int]] = [[] for _ in sizes]
+    for axis in sorted(range(len(sizes)), key=lambda i: (strides[i], sizes[i] != 1, -i)):
+        if step != strides[axis]:
+            return None
+        out[axis] = list(inner)
+        inner.append(axis)
+        step *= sizes[axis]
+    return out
+
+
+def _is_contiguous(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
+    """Of dense memory in another order, it depends on which sizes are 1. Of other memory, what is computed hardly ever depends
+    on it."""
+    format_ = _argument(args, kwargs, 1, "memory_format", default=torch.contiguous_format)
+    inner = _inner_axes(f, args[0]) if format_ is torch.contiguous_format else None
+    if inner is None:
+        with _torch.paused():
+            return func(*args, **kwargs)
+    sizes, behind = f.shape(args[0]), set[int]()
+    ones = set[int]()  # axes that are known to have size 1
+    for axis in reversed(range(len(sizes))):
+        between = behind.symmetric_difference(inner[axis])
+        for i in [axis, *sorted(between)]:
+            if axis not in ones and not between <= ones and sizes[i] == 1:
+                ones.add(i)
+        if axis not in ones and not between <= ones:
+            return False
+        behind.add(axis)
+    return True
 
 
 def _same_size(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
@@ -348,6 +378,7 @@ _SIZES: dict[str, Answer] = {
     ".nbytes": _nbytes,
     "stride sym_stride": _stride,
     "is_same_size": _same_size,
+    "is_contiguous": _is_contiguous,
     "untyped_storage storage_offset dim_order": _memory,
     "unbind unbind_copy": _pieces(_of_unbind),
     "split unsafe_split split_copy": _pieces(_of_split),
@@ -377,10 +408,9 @@ def answers(level: Level) -> dict[Any, Answer]:
     return _ALL if level.sizes else _OF_CONTENTS
 
 
-# Functions and attributes that show neither sizes nor contents. Whether memory is contiguous may depend on sizes, but what is
-# computed does not depend on it.
+# Functions and attributes that show neither sizes nor contents.
 _HARMLESS = """dim ndimension element_size get_device data_ptr const_data_ptr output_nr dense_dim sparse_dim type
-    is_complex is_conj is_contiguous is_distributed is_floating_point is_inference is_neg is_pinned is_set_to is_shared is_signed
+    is_complex is_conj is_distributed is_floating_point is_inference is_neg is_pinned is_set_to is_shared is_signed
     is_coalesced _is_view _is_zerotensor _fused_sdp_choice cudnn_is_acceptable _use_cudnn_ctc_loss
     q_scale q_zero_point q_per_channel_axis qscheme has_names _has_compatible_shallow_copy_type _nnz"""
 _HARMLESS_ATTRIBUTES = """ndim itemsize _version _cdata output_nr name names requires_grad retains_grad volatile is_leaf

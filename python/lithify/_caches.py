@@ -2,7 +2,7 @@
 
 A cache holds objects, its layers, whose attributes are tensors, flags and counters. Every tensor is state, whatever kind of layer
 it belongs to. A counter is a number that a run of the model changes, such as the tokens that a layer with a window has seen. It
-is no input: it follows from sizes of the arguments wherever one of them has it (see Counter).
+follows from sizes of the arguments (see formula).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 
-from lithify import _capture, _core, _dims, _mistakes, _samples
+from lithify import _caches, _capture, _core, _dims, _mistakes, _samples
 from lithify._capture import Capture
 from lithify._check import Checker
 from lithify._custom import Translations
@@ -78,7 +79,9 @@ class Call:
         self._whole = self.arguments, list(self.input_names)
 
     def _enlarge(self) -> None:
-        """Gives elements to dynamic dimensions without any, where the model runs with them."""
+        """Gives tokens to the past of empty caches, where it is dynamic and the model runs with them."""
+        if not any(map(_caches.is_cache, self.arguments.structure.values())):
+            return
         axes = self._axes_of_inputs()
         labels = [(name, label) for name, named in zip(self.arguments.names, axes, strict=True) for label in named.values()]
         others = {label for name, label in labels if not name.endswith("attention_mask")}
@@ -232,11 +235,12 @@ class Call:
 
     def _trace(self, arguments: Arguments, outcomes: Mapping[str, bool]) -> Capture:
         known = _capture.Known(arguments.numbers, self._axes_of_inputs(), outcomes)
-        return self._captured(
-            lambda changes: _capture.trace(self.root, self.model, arguments, self.functions, known, changes.reset),
-            "the tracer cannot record the model",
-            arguments,
-        )
+
+        def traced(changes: Changes) -> Capture:
+            check_runs = functools.partial(self._check_runs, arguments)
+            return _capture.trace(self.root, self.model, arguments, self.functions, known, changes.reset, check_runs)
+
+        return self._captured(traced, "the tracer cannot record the model", arguments)
 
     def _trace_sample(self) -> Capture:
         while True:

@@ -68,9 +68,10 @@ def trace(
     functions: Functions,
     known: Known,
     reset: Callable[[], None],
+    check_runs: Callable[[], None],
 ) -> Capture:
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any; `known` gets the questions that
-    are no branches; `reset` puts the model back where another run is needed."""
+    are no branches; `reset` puts the model back where another run is needed; `check_runs` raises where the model itself fails."""
     resets = itertools.chain([lambda: None], itertools.repeat(reset))
 
     def run(follower: Follower) -> Capture:
@@ -88,6 +89,9 @@ def trace(
             raise
         except Exception as error:
             if level != LEVELS[-1]:
+                if not failed:
+                    reset()
+                    check_runs()
                 failed = failed or first_line(error)
                 continue
             raise

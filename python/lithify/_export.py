@@ -90,6 +90,7 @@ def export(
     recover: Recover = "decided",
     strict: bool = False,
     unroll: int = 128,
+    budget: int = 1,
     capture_runs: int = 24,
     capture_seconds: float = 5,
     self_check: bool = False,
@@ -108,6 +109,7 @@ def export(
         decides ("decided"), or also those that it leaves a choice for ("guess").
     strict: refuse constants that may be sizes of the sample, of which the default only warns.
     unroll: unroll loops of at most this many iterations, where that is known; others become Loop.
+    budget: allow this many times the default work and memory that a program may take at export.
     capture_runs: run the model at most this many times at other sizes, to capture what it does there; what is left out limits
         the claims.
     capture_seconds: start no further run of the model after this many seconds in runs at other sizes.
@@ -163,6 +165,7 @@ def export(
         recover=recover,
         strict=strict,
         unroll=unroll,
+        budget=budget,
         capture_runs=capture_runs,
         capture_seconds=capture_seconds,
         self_check=self_check,

@@ -127,11 +127,15 @@ def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, st
     yield threading.Thread, "start", _start
     for name, (_, function) in _MATH.items():
         yield math, name, function
+    modules = list(modules)
     by_identity = {id(before): function for before, function in _MATH.values()}
     for module in modules:
         for name, value in list(vars(module).items()):
             if id(value) in by_identity:
                 yield module, name, by_identity[id(value)]
+    for module in _packages(modules):
+        if "type" not in vars(module):
+            yield module, "type", _Kind
     for module, name in _that_ask():
         yield module, name, _ASKS[name][1]
     for name, made in _OF_TENSORS.items():
@@ -146,6 +150,12 @@ def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, st
         yield numpy, "prod", _prod_of(numpy.prod)
     for module in _torch.compilers:
         yield module, "script", _script
+
+
+def _packages(modules: Iterable[types.ModuleType]) -> list[types.ModuleType]:
+    """All modules of the packages that these are in."""
+    names = {module.__name__.partition(".")[0] for module in modules}
+    return [m for name, m in list(sys.modules.items()) if name.partition(".")[0] in names] if names else []
 
 
 class _Importer(importlib.abc.MetaPathFinder):
@@ -220,6 +230,23 @@ def _len(of: Any, /) -> Any:
     if issubclass(type(of), torch.Tensor) and (capture := _traces()):
         return capture.length(of)
     return _length(of)
+
+
+class _KindOfKinds(type):
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        if len(args) == 1 and not options:
+            return args[0].__class__ if type(args[0]) in (Integer, Real, Truth, Shape) else type(args[0])
+        return type(*args, **options)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, type)
+
+    def __subclasscheck__(cls, kind: Any) -> bool:
+        return issubclass(kind, type)
+
+
+class _Kind(type, metaclass=_KindOfKinds):
+    """What `type` is in the code of the model: type(n) of a size is int."""
 
 
 _thread_start = threading.Thread.start

@@ -12,7 +12,10 @@ from typing import Any
 import torch
 
 from lithify import _places, _torch
+from lithify._errors import CannotCapture
 from lithify._formula import Constant, Term
+
+MOST_CONDITIONS = 2000  # of one run, which may not end
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class Watch:
         known = self._conditions.get(key)
         if known is None:
             where, outcome = _places.place(), bool(term.value)
+            if len(self._conditions) == MOST_CONDITIONS:
+                raise CannotCapture(f"its code asks more than {MOST_CONDITIONS} questions about sizes, at last at {where}")
             question: str | None = None
             if term.of_contents:
                 question, outcome = self._ask(f"condition on data at {where}", outcome)

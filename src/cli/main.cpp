@@ -1,9 +1,12 @@
 // The command line: defines the commands, and runs the one that is given. docs/command-line.md is its guide.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <string_view>
 
+#include "base/diagnostic.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/explain.hpp"
 #include "cli/help.hpp"
@@ -25,7 +28,7 @@ constexpr const char* export_examples = R"(Examples:
   lithify export model.pt
   lithify export model.pt -o out.onnx --dynamic 'x:0=batch,1=seq'
   lithify export scripted.pt --input 'x:float32[batch,3,224,224]' --target ort-1.17
-  curl -s https://example.org/model.pt | lithify export - -o - > model.onnx)";
+  cat model.pt | lithify export - -o - > model.onnx)";
 constexpr const char* inspect_examples = R"(Examples:
   lithify inspect model.pt
   lithify inspect --dynamic model.pt
@@ -74,6 +77,8 @@ class Program {
     add_explain();
     add_from_python("verify",
                     "compare the results of the model and its ONNX file; needs the Python package and PyTorch");
+    add_from_python("llm",
+                    "export a saved model of transformers as a folder that generates text; needs the Python package");
     add_completion();
     add_manual();
   }
@@ -201,6 +206,13 @@ class Program {
   std::string shell_, code_;
 };
 
+/// The system signals a read of a mapped file that has become shorter. Nothing that was written has a name yet.
+[[noreturn]] void end_on_truncation(int) {
+  constexpr std::string_view text = "error LTH001: the model file became shorter while it was read\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  ::_exit(cli::bad_file);
+}
+
 bool wants_json(int argc, char** argv) {
   return std::any_of(argv, argv + argc, [](std::string_view w) { return w == "--json"; });
 }
@@ -213,6 +225,7 @@ int fail(const std::vector<Message>& messages, bool json) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGBUS, end_on_truncation);
   Program program;
   const bool json = wants_json(argc, argv);
   try {
@@ -226,7 +239,7 @@ int main(int argc, char** argv) {
   } catch (const cli::BadArgument& e) {
     return fail({cli::usage_message(e.what())}, json);
   } catch (const std::exception& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
+    fmt::print(stderr, "error: {}\n", printable(e.what()));
     return cli::refused;
   }
 }

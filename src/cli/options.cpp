@@ -121,6 +121,9 @@ void ExportArguments::add_shared_options(CLI::App& command) {
   command.add_option(name_of("unroll"), options.unroll, meaning_of("unroll"))
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  command.add_option(name_of("budget"), options.budget, meaning_of("budget"))
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   add_custom_options(command);
   add_flag(command, "self_check", options.self_check);
 }

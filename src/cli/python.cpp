@@ -14,6 +14,7 @@ namespace {
 
 /// Calls the package, or reports that the interpreter does not have it.
 constexpr std::string_view script = R"(import sys
+sys.path[:] = [folder for folder in sys.path if folder]
 try:
     from lithify.__main__ import main
 except ImportError as error:

@@ -235,7 +235,7 @@ int run_inspect(const Arguments& a) {
              r.release.empty() ? "" : fmt::format(" of PyTorch {}", r.release),
              r.tensors.empty() ? fmt::format(", file version {}", r.file_version) : "");
   fmt::print("{}", to_text(r, style));
-  if (a.code) fmt::print("\n{}", r.code);
+  if (a.code) fmt::print("\n{}", printable(r.code));
   return done;
 }
 

@@ -153,8 +153,7 @@ ExportResult export_to(const ModelSource& model, const Out& out, const ExportOpt
     Stopwatch watch;
     const driver::Converted converted = driver::convert(driver::sources_of(model, options), options);
     watch.lap("convert");
-    return write_to(out, converted, driver::facts_of(converted.opened->program(), *converted.evaluated), options,
-                    watch);
+    return write_to(out, converted, driver::facts_of(converted), options, watch);
   });
 }
 
@@ -165,8 +164,7 @@ ExportResult export_live_to(FrontEnd& model, CaptureStrategy strategy, const Out
     Stopwatch watch;
     const driver::LiveConverted live = driver::convert_live(model, strategy, options);
     watch.lap("capture", "convert", live.seconds);
-    driver::CaptureFacts facts =
-        live.facts ? *live.facts : driver::facts_of(live.converted.opened->program(), *live.converted.evaluated);
+    driver::CaptureFacts facts = live.facts ? *live.facts : driver::facts_of(live.converted);
     facts.bounds = model.bounds();
     ExportResult result = write_to(out, live.converted, facts, options, watch);
     result.capture = names[static_cast<int>(live.kind)];
@@ -219,7 +217,7 @@ DiscoverResult discover_file(const ModelSource& model, const ExportOptions& opti
     const driver::Evaluated& evaluated = *converted.evaluated;
     DiscoverResult result;
     for (const onnx::Value* v : evaluated.model.graph->inputs) result.inputs.push_back(info_of(*v));
-    result.dimensions = driver::make_claims(program, evaluated, driver::facts_of(program, evaluated)).dimensions;
+    result.dimensions = driver::make_claims(program, evaluated, driver::facts_of(converted)).dimensions;
     return result;
   });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "driver/branches.hpp"
 #include "driver/discover.hpp"
 #include "driver/source.hpp"
 #include "merge/reroll.hpp"
@@ -59,6 +60,16 @@ std::optional<Converted> with_loops(const std::shared_ptr<const Opened>& opened,
   }
 }
 
+/// Throws the reason why there are no branches after that why the traces diverge.
+Converted branches(const std::shared_ptr<const Opened>& opened, const ExportOptions& options,
+                   const Error& diverge) try {
+  return with_branches(opened, options);
+} catch (const Error& e) {
+  std::vector<Diagnostic> all = diverge.diagnostics();
+  std::ranges::copy(e.diagnostics(), std::back_inserter(all));
+  throw Error(std::move(all));
+}
+
 bool has_loop(const Converted& c) {
   return std::ranges::any_of(c.evaluated->model.graph->all_nodes(), [](const onnx::Node* n) { return n->is("Loop"); });
 }
@@ -80,6 +91,16 @@ std::vector<std::shared_ptr<const Opened>> rerolled(const std::vector<Unrolled>&
   return out;
 }
 
+CaptureFacts facts_of(const Converted& converted) {
+  CaptureFacts out = facts_of(converted.opened->program(), *converted.evaluated);
+  if (converted.known_at.empty()) return out;
+  out.kind = ClaimKind::AnySize;
+  out.checked = converted.known_at;
+  for (const auto& [name, size] : converted.known_at[0])
+    out.unfollowed[name].emplace_back("which branches are taken is known at the sizes of the traces only");
+  return out;
+}
+
 Converted convert(const std::vector<Source>& sources, const ExportOptions& options,
                   const std::optional<Followed>& followed) {
   const auto opened = std::make_shared<const Opened>(sources);
@@ -91,8 +112,9 @@ Converted convert(const std::vector<Source>& sources, const ExportOptions& optio
     // Loops of other lengths; in a single trace, elements that are taken one after the other, to the last.
     if (!single && e.first().code != Code::TracesDiverge) throw;
     std::optional<Converted> loops = with_loops(opened, all, followed);
-    if (!loops || (single && !has_loop(*loops))) throw;
-    return *std::move(loops);
+    if (loops && (!single || has_loop(*loops))) return *std::move(loops);
+    if (single || followed || all.recover == ExportOptions::Recover::Never) throw;
+    return branches(opened, all, e);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "driver/claim.hpp"
 #include "driver/recover.hpp"
 #include "merge/reroll.hpp"
 #include "read/open.hpp"
@@ -37,6 +38,8 @@ class Opened {
 struct Converted {
   std::shared_ptr<const Opened> opened;
   std::shared_ptr<Evaluated> evaluated;
+  /// Of traces that diverge by branches: the sizes that show which is taken. At others, that is not known.
+  std::vector<Sizes> known_at = {};
 };
 
 /// One trace of what is open, and what the code around it does.
@@ -48,6 +51,9 @@ struct Unrolled {
 
 /// The traces with their loops rerolled; nullptr in the place of one that has none.
 std::vector<std::shared_ptr<const Opened>> rerolled(const std::vector<Unrolled>& traces, merge::Lengths lengths);
+
+/// What the program shows of its captures.
+CaptureFacts facts_of(const Converted& converted);
 
 /// The sources of a model file: itself, and the files of ExportOptions::also.
 std::vector<Source> sources_of(const ModelSource& model, const ExportOptions& options);

@@ -9,6 +9,7 @@
 
 #include "base/options.hpp"
 #include "claims/formula.hpp"
+#include "driver/equal_sizes.hpp"
 #include "driver/errors.hpp"
 #include "driver/outputs.hpp"
 #include "onnx/facts.hpp"
@@ -166,6 +167,22 @@ std::vector<sym::Expr> Evaluated::sizes() const {
   return out;
 }
 
+/// How many statements a program has, those of branches and loops each once.
+size_t statements_of(const program::Program& program) {
+  size_t n = 0;
+  const auto count = [&](const auto& self, const std::vector<program::Stmt>& body) -> void {
+    n += body.size();
+    for (const program::Stmt& s : body) {
+      self(self, s.body);
+      self(self, s.orelse);
+    }
+  };
+  for (const auto& [name, f] : program.functions) count(count, f.body);
+  for (const auto& [name, type] : program.classes)
+    for (const program::Function& f : type.methods) count(count, f.body);
+  return n;
+}
+
 // ---- evaluation ---------------------------------------------------------------------------------------------------
 
 /// Tensors and numbers of the model that are inputs of the graph, by name, and whether what they are at the end are
@@ -181,7 +198,11 @@ PreparedModel::PreparedModel(const program::Program& program, const ExportOption
   if (const int opset = options_.opset.value_or(default_opset); opset < lowest_opset || opset > highest_opset)
     throw Error(Code::BadOpset, fmt::format("opset {} cannot be written", opset),
                 fmt::format("opsets {} to {} can", lowest_opset, highest_opset));
+  if (options_.budget < 1 || options_.budget > 1000)
+    throw Error(Code::BadOption, fmt::format("{} cannot be allowed", option("budget", options_.budget)),
+                "give a number from 1 to 1000");
   program::verify(program);
+  sym_->budget.allow(statements_of(program), options_.budget);
   inputs_ = find_inputs(program, options_, &warnings_);
 }
 
@@ -210,6 +231,8 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
   out->model.producer_version = version();
   out->model.graph = std::make_unique<onnx::Graph>();
   out->model.graph->given = given_;
+  for (const provenance::Assumed& equal : equal_)
+    out->model.graph->given.push_back({sym::Fact::Kind::Equal, equal.assumption.a, equal.assumption.b});
   onnx::Builder builder(*out->model.graph, *sym_, out->model.opset);
   ModelInputs inputs = make_inputs(program_, inputs_, builder);
   out->assumed = std::move(inputs.assumed);
@@ -260,6 +283,20 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
     check_dynamic(options_, *out->model.graph, inputs_, out->diagnostics);
   }
   out->record = recorder.take();
+  std::ranges::copy(equal_, std::back_inserter(out->record.assumptions));
+  return out;
+}
+
+std::shared_ptr<Evaluated> PreparedModel::evaluate_with_equal_sizes(const Variant& variant) const {
+  std::shared_ptr<Evaluated> out = evaluate_with(variant, {});
+  // With formulas, sizes that do not agree are a reason against these formulas.
+  while (variant.formulas.empty()) {
+    const std::optional<provenance::Assumed> equal = equal_dimensions(*out);
+    if (!equal) break;
+    equal_.push_back(*equal);
+    out = evaluate_with(variant, {});
+  }
+  report_fixed_axes(program_, inputs_, *out);
   return out;
 }
 
@@ -280,7 +317,7 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate(Variant variant) const {
 }
 
 std::shared_ptr<Evaluated> PreparedModel::evaluate_in_opset(const Variant& variant) const {
-  std::shared_ptr<Evaluated> out = evaluate_with(variant, {});
+  std::shared_ptr<Evaluated> out = evaluate_with_equal_sizes(variant);
   if (out->failed() || out->changes.empty()) return out;
   // What a run changes shows fully once it begins with any state: a flag that only the second run sets is state, too.
   StateInputs state;

@@ -90,6 +90,7 @@ class PreparedModel {
  private:
   struct StateInputs;
   std::shared_ptr<Evaluated> evaluate_in_opset(const Variant& variant) const;
+  std::shared_ptr<Evaluated> evaluate_with_equal_sizes(const Variant& variant) const;
   std::shared_ptr<Evaluated> evaluate_with(const Variant& variant, const StateInputs& state) const;
 
   const program::Program& program_;
@@ -100,6 +101,8 @@ class PreparedModel {
   std::vector<Diagnostic> warnings_;
   std::vector<TensorInput> inputs_;
   sym::Facts given_;
+  mutable std::vector<provenance::Assumed>
+      equal_;  ///< dimensions that all evaluations take for equal once one needs it
 };
 
 }  // namespace lithify::driver

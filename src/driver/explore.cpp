@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <span>
 
 #include "driver/errors.hpp"
@@ -185,18 +186,46 @@ void Exploration::settle(Path& path) {
 
 /// Records the same path at other sizes.
 void Exploration::enlarge(std::vector<Recording>& recordings) {
-  const std::string key = signature(recordings[0].capture);
-  const Outcomes outcomes = recordings[0].outcomes;
-  for (const Sizes& sizes : many_sizes(recordings[0].sizes)) {
-    if (recordings.size() >= enough_recordings || is_spent()) return;
-    try {
-      Capture capture = record(sizes, outcomes);
-      if (signature(capture) != key) continue;
-      auto opened = std::make_shared<const Opened>(std::vector<Source>{{capture.model, capture.inputs}});
-      recordings.push_back({sizes, outcomes, std::move(capture), std::move(opened)});
-    } catch (const CannotCapture&) {
-      continue;
+  const Sizes first = recordings[0].sizes;
+  std::set<size_t> held;  // dimensions that decide whether the path is taken: they stay as they are
+  std::vector<Sizes> candidates = many_sizes(first), tried = {first};
+  const auto is_over = [&] {
+    // What cannot be exported by itself needs a second recording, however long it takes.
+    return recordings.size() >= enough_recordings || (recordings.size() > 1 ? is_spent() : runs_ >= budget_.runs);
+  };
+  const auto attempt = [&](const Sizes& sizes) {
+    if (is_over() || std::ranges::find(tried, sizes) != tried.end()) return Attempt::OtherPath;
+    tried.push_back(sizes);
+    return add_to(recordings, sizes);
+  };
+  for (size_t i = 0; i < candidates.size() && !is_over(); ++i) {
+    Sizes sizes = candidates[i];
+    for (size_t d : held) sizes[d].second = first[d].second;
+    const Attempt done = attempt(sizes);
+    if (done == Attempt::Failed && i == 0) {
+      const std::vector<Sizes> bound = bound_sizes(first);
+      candidates.insert(candidates.begin() + 1, bound.begin(), bound.end());
+    } else if (done != Attempt::SamePath && first.size() > 1 && held.empty()) {
+      for (size_t d = 0; d < first.size() && held.empty(); ++d) {
+        Sizes others = sizes;
+        others[d].second = first[d].second;
+        if (attempt(others) == Attempt::SamePath) held.insert(d);
+      }
     }
+  }
+}
+
+/// Adds a recording at these sizes, if it takes the same path.
+Exploration::Attempt Exploration::add_to(std::vector<Recording>& recordings, const Sizes& sizes) {
+  const Outcomes& outcomes = recordings[0].outcomes;
+  try {
+    Capture capture = record(sizes, outcomes);
+    if (signature(capture) != signature(recordings[0].capture)) return Attempt::OtherPath;
+    auto opened = std::make_shared<const Opened>(std::vector<Source>{{capture.model, capture.inputs}});
+    recordings.push_back({sizes, outcomes, std::move(capture), std::move(opened)});
+    return Attempt::SamePath;
+  } catch (const CannotCapture&) {
+    return Attempt::Failed;
   }
 }
 

@@ -59,6 +59,8 @@ class InputFinder {
   // ---- by the sample: what is not a tensor in it is part of the model ----
 
   void add_sample(const std::string& path, const Data& sample, Formulas formulas) {
+    constexpr uint64_t each = 16;  // an input takes as much as this many elements of a list
+    budget_.spend(Limit::Elements, each);
     switch (sample.kind) {
       case Data::Kind::Tensor:
         return add_sample_tensor(path, *sample.tensor, formulas);
@@ -226,6 +228,7 @@ class InputFinder {
   const bool opens_fixed_;  // whether sizes that the file fixes can be dynamic: other captures show where they went
   std::vector<InputSpec> specs_;
   std::set<const InputSpec*> used_;
+  Budget budget_;
   std::vector<TensorInput> found_;
 };
 

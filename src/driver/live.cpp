@@ -10,8 +10,9 @@
 #include "base/options.hpp"
 #include "driver/errors.hpp"
 #include "driver/explore.hpp"
+#include "driver/merged.hpp"
 #include "driver/other_sizes.hpp"
-#include "merge/merge.hpp"
+#include "provenance/compare.hpp"
 #include "write/model.hpp"
 
 namespace lithify::driver {
@@ -206,9 +207,8 @@ class LiveExport {
   LiveConverted merged(const Exploration& exploration) {
     constexpr int most_failures = 3;
     const std::vector<Path>& paths = exploration.paths();
-    std::vector<size_t> chosen = {0};
-    for (size_t i = 1; i < paths.size() && paths[0].recovered.formulas.empty(); ++i)
-      if (paths[i].recovered.formulas.empty()) chosen.push_back(i);
+    std::vector<size_t> chosen(paths.size());
+    std::iota(chosen.begin(), chosen.end(), size_t{0});
     std::string why;
     std::optional<Converted> whole = merged(exploration, chosen, why);
     if (!whole) {
@@ -269,29 +269,21 @@ class LiveExport {
     const std::vector<Path>& paths = exploration.paths();
     const Recording& first = paths[0].recordings[0];
     if (chosen.size() == 1) return Converted{first.opened, paths[0].recovered.outcome};
-    std::vector<merge::Recording> recordings;
-    std::vector<std::shared_ptr<const Opened>> opened;
+    std::vector<PathProgram> programs;
     for (size_t p : chosen) {
       const Recording& r = paths[p].recordings[0];
-      merge::Recording& to = recordings.emplace_back();
-      to.program = &r.opened->program();
+      PathProgram& to = programs.emplace_back();
+      to.opened = r.opened;
       to.outputs = r.capture.output_names.size();
       for (const Answer& a : paths[p].answers) to.asked.push_back({a.condition, a.outcome, a.result});
-      opened.push_back(r.opened);
+      to.formulas = &paths[p].recovered.formulas;
     }
-    ExportOptions options = options_for(first.capture);
-    options.recover = ExportOptions::Recover::Never;
-    std::string reason;
-    for (merge::Sharing sharing : {merge::Sharing::Everywhere, merge::Sharing::UntilDivergence}) try {
-        auto whole = std::make_shared<const Opened>(merge::merge(recordings, sharing).program, opened);
-        Converted out{whole, PreparedModel(whole->program(), options, Followed()).evaluate()};
-        if (out.evaluated->failed()) throw Error(out.evaluated->diagnostics);
-        return out;
-      } catch (const Error& e) {
-        reason = e.first().message;
-      }
-    why = reason;
-    return std::nullopt;
+    try {
+      return driver::merged(programs, options_for(first.capture));
+    } catch (const Error& e) {
+      why = e.first().message;
+      return std::nullopt;
+    }
   }
 
   /// What is known of the paths, with the program of some.
@@ -397,7 +389,7 @@ class LiveExport {
   void check_claimed(const LiveConverted& live) {
     constexpr size_t most = 3;
     const program::Program& program = live.converted.opened->program();
-    const Claims claims = make_claims(program, *live.converted.evaluated, facts_of(program, *live.converted.evaluated));
+    const Claims claims = make_claims(program, *live.converted.evaluated, facts_of(live.converted));
     const Sizes sample = model_.sample_sizes();
     std::vector<Sizes> sizes = {sample};
     if (!sample.empty())
@@ -406,28 +398,89 @@ class LiveExport {
     agreeing(live.converted, sizes);
   }
 
-  /// Every size is a number in a trace: traces at three sizes of each dimension show what it is computed from.
+  // ---- sizes that are plain numbers -------------------------------------------------------------------------------
+
+  /// Captures, and the sizes of each.
+  struct AtSizes {
+    Captures captures;
+    std::vector<Sizes> sizes;
+  };
+
+  /// Every size is a number in a trace: traces at three sizes of each dimension show what it is computed from, and
+  /// further ones where the code decides something by it.
   LiveConverted compared() {
     const Sizes sample = model_.sample_sizes();
-    Captures captures = {require({})};
+    AtSizes few{{require({})}, {sample}};
     if (sample.empty()) {
       // Contents that the code reads without the tracer show in a second trace.
-      if (std::optional<Capture> other = attempt_varied({})) captures.push_back(*std::move(other));
-      return convert(std::move(captures), CaptureKind::Trace, "a trace of one run: no size is dynamic");
+      if (std::optional<Capture> other = attempt_varied({})) few.captures.push_back(*std::move(other));
+      return convert(std::move(few.captures), CaptureKind::Trace, "a trace of one run: no size is dynamic");
     }
-    const Sizes second = elsewhere(sample, {}, 1, captures);
-    const Sizes third = elsewhere(sample, second, 2, captures);
+    few.sizes.push_back(elsewhere(sample, {}, 1, few.captures));
+    few.sizes.push_back(elsewhere(sample, few.sizes[1], 2, few.captures));
     // A size of 1 shows the least about what is hard-coded.
-    if (std::ranges::count(sample, 1, &Sizes::value_type::second) > 0)
-      std::rotate(captures.begin(), captures.begin() + 1, captures.end());
-    LiveConverted out = convert(
-        std::move(captures), CaptureKind::Trace,
-        fmt::format("traces of three runs, at the sample's sizes, at {} and at {}", text_of(second), text_of(third)));
-    // The code may have taken a size and decided something with it: what is known is what was run.
+    if (std::ranges::count(sample, 1, &Sizes::value_type::second) > 0) {
+      std::ranges::rotate(few.captures, few.captures.begin() + 1);
+      std::ranges::rotate(few.sizes, few.sizes.begin() + 1);
+    }
+    AtSizes many = few;
+    for (size_t d = 0; d < sample.size(); ++d)
+      for (int64_t size : telling_sizes(sample[d].second)) attempt_at(sample, d, size, many);
+    try {
+      return of_numbers(many);
+    } catch (const Error& e) {
+      if (e.first().code != Code::TracesDiverge) return of_numbers(few);
+    }
+    for (size_t d = 0; d < sample.size(); ++d) find_boundaries(sample, d, many);
+    try {
+      return of_numbers(many);
+    } catch (const Error&) {
+      return of_numbers(few);
+    }
+  }
+
+  /// Adds a trace where one dimension has another size than in the sample, if the model runs there.
+  bool attempt_at(const Sizes& sample, size_t d, int64_t size, AtSizes& to) {
+    Sizes sizes = sample;
+    sizes[d].second = size;
+    const bool spent = captures_ > options_.capture_runs || seconds_ > options_.capture_seconds;
+    if (spent || std::ranges::find(to.sizes, sizes) != to.sizes.end()) return false;
+    std::optional<Capture> out = attempt_varied(sizes);
+    if (!out) return false;
+    to.captures.push_back(*std::move(out));
+    to.sizes.push_back(std::move(sizes));
+    return true;
+  }
+
+  /// Adds traces between sizes of one dimension at which traces diverge.
+  void find_boundaries(const Sizes& sample, size_t d, AtSizes& to) {
+    std::map<int64_t, std::shared_ptr<const Opened>> opened;
+    const auto open = [&](size_t i) {
+      Sizes alone = to.sizes[i];
+      const int64_t size = std::exchange(alone[d].second, sample[d].second);
+      if (alone == sample)
+        opened[size] =
+            std::make_shared<const Opened>(std::vector<Source>{{to.captures[i].model, to.captures[i].inputs}});
+    };
+    for (size_t i = 0; i < to.sizes.size(); ++i) open(i);
+    for (auto low = opened.begin(); low != opened.end() && std::next(low) != opened.end();) {
+      const auto high = std::next(low);
+      const int64_t middle = low->first + (high->first - low->first) / 2;
+      const bool same = provenance::differ_in_numbers(low->second->program(), high->second->program());
+      if (same || middle == low->first || !attempt_at(sample, d, middle, to))
+        ++low;
+      else
+        open(to.sizes.size() - 1);
+    }
+  }
+
+  /// The code may have taken a size and decided something with it: what is known is what was run.
+  LiveConverted of_numbers(const AtSizes& at) {
+    LiveConverted out = convert(at.captures, CaptureKind::Trace, fmt::format("traces of {} runs", at.sizes.size()));
     CaptureFacts& facts = out.facts.emplace();
     facts.kind = ClaimKind::AnySize;
-    facts.checked = {sample, second, third};
-    for (const auto& [name, size] : sample)
+    facts.checked = at.sizes;
+    for (const auto& [name, size] : at.sizes[0])
       facts.unfollowed[name] = {"sizes are plain numbers in the code of the model"};
     return out;
   }

@@ -21,6 +21,10 @@ std::vector<Sizes> aligned_sizes(const Sizes& sample);
 /// More of them, all different: what a formula has to explain at all of them is hardly explained by a wrong one.
 std::vector<Sizes> many_sizes(const Sizes& sample);
 
+/// Where dimensions are bound to one another, or one of them to what inputs hold: one moves alone, or all are
+/// multiples.
+std::vector<Sizes> bound_sizes(const Sizes& sample);
+
 using claims::text_of;
 
 /// Other sizes of one dimension, the `index`-th, the best first: for programs in which every size is a number, which
@@ -30,5 +34,9 @@ using claims::text_of;
 /// beyond it, the sizes of different dimensions are in no simple relation, and leave other remainders. The rest is for
 /// models that do not run at these: multiples, and smaller sizes for those that have a largest one.
 std::vector<int64_t> distinguishing_sizes(int64_t size, size_t index, int round);
+
+/// Other sizes of one dimension at which code often decides something: the smallest, those around the given one, odd
+/// and even, and far larger ones, unless that would be much work.
+std::vector<int64_t> telling_sizes(int64_t size);
 
 }  // namespace lithify::driver

@@ -39,6 +39,8 @@ struct Collected {
 void collect(onnx::Builder& b, const eval::Value& v, const std::string& name, Collected& out, int depth = 0) {
   constexpr int most_nested = 64;
   if (depth > most_nested) throw Error(Code::LimitExceeded, "the model's result nests too deep");
+  constexpr uint64_t each = 16;  // an output takes as much as this many elements of a list
+  b.sym.budget.spend(Limit::Elements, each);
   auto below = [&](const std::string& part) { return name.empty() ? part : name + "_" + part; };
   if (v.is_none()) return;
   if (v.is_tensor()) {

@@ -133,6 +133,14 @@ void add_findings(Findings findings, Evaluated& outcome) {
 
 }  // namespace
 
+std::vector<Sizes> sizes_of(const PreparedModel& model, const Traces& traces) {
+  const std::vector<Dimension> dimensions = dimensions_of(model, *model.evaluate(), traces);
+  std::vector<Sizes> out(traces.size());
+  for (const Dimension& d : dimensions)
+    for (size_t k = 0; k < traces.size(); ++k) out[k].emplace_back(model.sym().info(d.symbol).name, d.sizes[k]);
+  return out;
+}
+
 Recovered recover(const PreparedModel& model, const Traces& traces, std::optional<int> opset) {
   using Mode = ExportOptions::Recover;
   const program::Program& program = model.program();

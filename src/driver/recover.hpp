@@ -21,6 +21,10 @@ struct Recovered {
   provenance::Formulas formulas;  ///< that stand in the place of numbers
 };
 
+/// The sizes that the declared dimensions have in each of the traces. Throws TracesDiverge where one does not have
+/// them.
+std::vector<Sizes> sizes_of(const PreparedModel& model, const Traces& traces);
+
 /// Evaluates the first of the traces, and replaces its hard-coded sizes by formulas where that is allowed and needed;
 /// each is reported as a note. Numbers that differ between traces are solved for. When no formulas are found, the
 /// result has the diagnostics of the program as it is. `opset` is instead of that of the options. Throws TracesDiverge.

@@ -162,7 +162,7 @@ std::string to_text(const ExportResult& r, const TextStyle& style) {
     all += seconds;
   }
   out.row("seconds", fmt::format("{:.3f} ({})", all, stages));
-  return out.text() + (style.whole ? "\n" + r.graph_text : "");
+  return out.text() + (style.whole ? "\n" + printable(r.graph_text) : "");
 }
 
 std::string to_text(const CheckResult& r, const TextStyle& style) {

@@ -63,8 +63,13 @@ std::string path_of(const Node& node) {
   return of.empty() ? of : of + "." + node.expr->name;
 }
 
-Definitions::Definitions(std::vector<const program::Program*> traces)
+Definitions::Definitions(std::vector<const program::Program*> traces, std::span<const Formulas* const> formulas)
     : traces_(std::move(traces)), program_(std::make_unique<program::Program>(*traces_.at(0))) {
+  std::unordered_map<std::string, uint64_t> numbers;
+  for (const Formulas* of : formulas) {
+    auto& known = formulas_.emplace_back();
+    for (const auto& [literal, text] : *of) known[literal] = numbers.try_emplace(text, numbers.size()).first->second;
+  }
   for (size_t t = 0; t < traces_.size(); ++t) {
     first_file_.push_back(t == 0 ? 0 : static_cast<int32_t>(program_->files.size()));
     if (t > 0) program_->files.insert(program_->files.end(), traces_[t]->files.begin(), traces_[t]->files.end());
@@ -91,6 +96,11 @@ int64_t Definitions::constant(size_t trace, int64_t number) const {
   if (number < 0 || static_cast<size_t>(number) >= constants_[trace].size())
     throw Error(Code::BadProgram, fmt::format("the program has no constant {}", number));
   return constants_[trace][static_cast<size_t>(number)];
+}
+
+std::optional<uint64_t> Definitions::formula(size_t trace, const Expr& literal) const {
+  const auto found = formulas_[trace].find(&literal);
+  return found == formulas_[trace].end() ? std::nullopt : std::optional(found->second);
 }
 
 std::string Definitions::kind_of_constant(size_t trace, int64_t number) const {

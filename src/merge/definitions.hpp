@@ -16,8 +16,11 @@ namespace lithify::merge {
 
 class Definitions {
  public:
+  /// Of a trace: the texts of what literals stand for; see Recording::formulas.
+  using Formulas = std::map<const program::Expr*, std::string>;
+
   /// The first trace gives the model and its classes; of the others, what it lacks is added where it is used.
-  explicit Definitions(std::vector<const program::Program*> traces);
+  Definitions(std::vector<const program::Program*> traces, std::span<const Formulas* const> formulas);
 
   /// An expression of a trace, without its items, as the program has it. Throws TracesDiverge where it refers to
   /// something that the first trace has differently.
@@ -25,6 +28,8 @@ class Definitions {
   program::Pos adapted(size_t trace, program::Pos pos) const;
   /// The number of a constant of a trace in the program. Equal ones have the same.
   int64_t constant(size_t trace, int64_t number) const;
+  /// The number of the formula that a literal of a trace stands for, if it does. Equal ones have the same.
+  std::optional<uint64_t> formula(size_t trace, const program::Expr& literal) const;
   /// The same for what is written about equal constants with other contents: their kind, type and rank.
   std::string kind_of_constant(size_t trace, int64_t number) const;
   /// Requires that the first trace has an attribute of the model, or a method of a submodule, as well. `path` is a
@@ -51,6 +56,7 @@ class Definitions {
   std::vector<int32_t> first_file_;              // of each trace
   std::vector<std::vector<int64_t>> constants_;  // of each trace, in the program
   std::unordered_map<std::string, int64_t> known_constants_;
+  std::vector<std::unordered_map<const program::Expr*, uint64_t>> formulas_;  // of each trace: their numbers
   std::map<std::pair<size_t, std::string>, std::string> names_;
   std::multimap<std::string, std::string> unmangled_;  // names of definitions in the program
   std::set<std::pair<size_t, std::string>> required_;

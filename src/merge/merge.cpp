@@ -87,11 +87,13 @@ Merged merge(std::span<const Recording> recordings, Sharing sharing) {
   const std::vector<size_t> chosen = distinct(recordings);
   const Recording& first = recordings[chosen[0]];
   std::vector<const program::Program*> programs;
+  std::vector<const Definitions::Formulas*> formulas;
   for (const size_t i : chosen) {
     programs.push_back(recordings[i].program);
+    formulas.push_back(&recordings[i].formulas);
     require_same_signature(first, recordings[i]);
   }
-  Definitions definitions(std::move(programs));
+  Definitions definitions(std::move(programs), formulas);
   const std::vector<Trace> traces = read_all(recordings, chosen, definitions);
   const Layout layout = layout_of(columns_of(traces, definitions, sharing), traces, definitions);
   std::vector<std::string> parameters;

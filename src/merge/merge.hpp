@@ -32,6 +32,8 @@ struct Recording {
   const program::Program* program = nullptr;  ///< forward returns a tuple: the model's outputs, and then other values
   size_t outputs = 0;                         ///< how many results are outputs of the model
   std::vector<Asked> asked;                   ///< in the order in which they were asked, each condition once
+  /// What its integers and constants stand for that were computed from sizes: those with equal texts are the same.
+  std::map<const program::Expr*, std::string> formulas = {};
 };
 
 /// A literal of a recording.

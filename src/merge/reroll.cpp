@@ -78,10 +78,10 @@ class Reroller {
     return out;
   }
 
-  /// Rerolls what it can, the runs that cover most first, and then what is inside of them. A loop has no statement
-  /// that is like one of `fixed`.
-  bool run(Keys fixed) {
-    fixed_ = std::move(fixed);
+  /// Rerolls what it can, the runs that cover most first, and then what is inside of them. `fixed` are statements that
+  /// no loop has, where other traces show them.
+  bool run(const std::optional<Keys>& fixed) {
+    fixed_ = fixed;
     const bool any = reroll_all(body_);
     for (Stmt& s : body_) for_each_expr(s, [&](Expr& e) { index_last(e); });
     return any;
@@ -211,13 +211,15 @@ class Reroller {
     for (size_t period = 1; period <= longest && 2 * period <= keys.size(); ++period)
       for (size_t first = 0; first + 2 * period <= keys.size();) {
         size_t same = first;
-        while (same + period < keys.size() && keys[same] == keys[same + period] && !fixed_.contains(keys[same])) ++same;
+        while (same + period < keys.size() && keys[same] == keys[same + period] && !is_fixed(keys[same])) ++same;
         if (same - first >= period) out.push_back({first, same + period, period});
         first = same + 1;
       }
     std::ranges::stable_sort(out, std::greater(), &Run::covered);
     return out;
   }
+
+  bool is_fixed(size_t key) const { return fixed_ && fixed_->contains(key); }
 
   bool reroll_all(std::vector<Stmt>& block) {
     bool any = false;
@@ -257,8 +259,8 @@ class Reroller {
     std::vector<Stmt> rest(block.begin() + static_cast<std::ptrdiff_t>(behind), block.end());
     if (!drop_results(loop, rest)) return false;
     for (Stmt& s : rest) for_each_expr(s, [&](Expr& e) { replace(e, loop); });
-    // Two of something are no loop, where each is used for itself.
-    if (count == 2 && loop.single_uses() > 0) return false;
+    // Two of something are no loop, where each is used for itself and no other trace has more of them.
+    if (count == 2 && !fixed_ && loop.single_uses() > 0) return false;
     for (const auto& [values, list] : loop.lists())
       if (values.size() == 1) lengths_[list] = pieces_[list] = count;
     std::vector<Stmt> statements = loop.statements();
@@ -355,7 +357,7 @@ class Reroller {
 
   const program::Program& program_;
   std::vector<Stmt> body_;
-  Keys fixed_;
+  std::optional<Keys> fixed_;
   size_t looked_at_ = 0;
   OtherResults other_;
   Lengths kind_of_lengths_;
@@ -392,9 +394,9 @@ class UnrolledTrace {
   Counts counts() const { return reroller_.counts(); }
 
   /// Nothing where there are no loops.
-  std::unique_ptr<program::Program> rerolled(Keys fixed) {
+  std::unique_ptr<program::Program> rerolled(const std::optional<Keys>& fixed) {
     std::vector<std::string> before = unrolled(*program_, reroller_.body());
-    if (!reroller_.run(std::move(fixed))) return nullptr;
+    if (!reroller_.run(fixed)) return nullptr;
     forward().body = reroller_.body();
     leave_called(*program_);
     // Results that were dropped are no operations.
@@ -421,10 +423,11 @@ class UnrolledTrace {
   Reroller reroller_;
 };
 
-/// Statements that all traces have equally often are of no loop whose length differs between them.
-Keys fixed_statements(const std::vector<UnrolledTrace>& traces) {
+/// Statements that all traces have equally often are of no loop whose length differs between them. Nothing for a single
+/// trace.
+std::optional<Keys> fixed_statements(const std::vector<UnrolledTrace>& traces) {
+  if (traces.size() < 2) return std::nullopt;
   Keys out;
-  if (traces.size() < 2) return out;
   const Counts first = traces[0].counts();
   for (const auto& [key, count] : first) out.insert(key);
   for (size_t i = 1; i < traces.size(); ++i) {
@@ -448,7 +451,7 @@ std::vector<std::unique_ptr<program::Program>> rerolled(const std::vector<Unroll
     if (e.first().code != Code::TracesDiverge) throw;
     return out;
   }
-  const Keys fixed = fixed_statements(straight);
+  const std::optional<Keys> fixed = fixed_statements(straight);
   for (size_t i = 0; i < traces.size(); ++i) out[i] = straight[i].rerolled(fixed);
   return out;
 }

@@ -93,7 +93,9 @@ std::string form_of(const Node& n, size_t trace, const Definitions& definitions)
 }
 
 uint64_t contents_of(const Node& literal, size_t trace, const Definitions& definitions) {
+  constexpr uint64_t formulas = uint64_t{0xF0A1} << 48;  // apart from the integers that programs have
   const Expr& e = *literal.expr;
+  if (const std::optional<uint64_t> formula = definitions.formula(trace, e)) return formulas + *formula;
   if (e.kind == Kind::Float) return std::bit_cast<uint64_t>(e.real);
   return static_cast<uint64_t>(e.kind == Kind::Constant ? definitions.constant(trace, e.integer) : e.integer);
 }

@@ -537,20 +537,39 @@ torch::jit::Module loaded(const torch::jit::Module& module) {
   return torch::jit::load(file);
 }
 
+Tensor branch_on_size(Tensor x) { return x.size(0) > 4 ? x : x + 1; }
+
+Tensor branch_with_sizes(Tensor x) {
+  const int64_t b = x.size(0), n = x.size(1);
+  if (n > 5) return x.view({n, b}).sum(0) / static_cast<double>(n);
+  return x.reshape({b * n}).view({b, n}).sum(1) * b;
+}
+
+Tensor padded_to_four(Tensor x) {
+  const int64_t rest = x.size(1) % 4;
+  if (rest != 0) x = F::pad(x, F::PadFuncOptions({0, 0, 0, 4 - rest}));
+  return x.view({x.size(0), -1, 4, 2}).sum(2);
+}
+
 /// What its memory holds is not in a trace.
 Tensor hidden_number(Tensor x) { return x * x.data_ptr<float>()[0]; }
 Tensor hidden_tensor(Tensor x) { return x + x.tensor_data().sum(0); }
-Tensor branch_on_size(Tensor x) { return x.size(0) > 4 ? x : x + 1; }
 Tensor branch_on_contents(Tensor x) { return x.sum().item<float>() > 0 ? x : -x; }
 Tensor comparison(Tensor x) { return torch::equal(x, x.clone()) ? x : x + 1; }
 Tensor one_size(Tensor x) { return x.view({2, 6}); }
 Tensor no_result(Tensor) { return Tensor(); }
 
+/// No simple condition on the size decides how it goes on.
+Tensor branches_everywhere(Tensor x) {
+  for (int64_t n = x.size(0); n > 1; n = n % 2 ? 3 * n + 1 : n / 2) x = n % 2 ? x.sin() : x.cos();
+  return x;
+}
+
 /// What cannot be exported.
 void refused(Table& t) {
   REFUSED("hidden_number", &hidden_number, x({3, 4}));
   REFUSED("hidden_tensor", &hidden_tensor, x({3, 4}));
-  REFUSED("branch_on_size", &branch_on_size, x({N, 4}));
+  REFUSED("branches_everywhere", &branches_everywhere, x({N, 4}));
   REFUSED("branch_on_contents", &branch_on_contents, x({N, 4}));
   REFUSED("comparison", &comparison, x({N, 4}));
   REFUSED("resize", nn::CrossMapLRN2d(3), x({2, 6, 4, 4}));
@@ -605,6 +624,9 @@ void models(Table& t) {
   LAYER("loop_of_lstm_cells", Looped(), x({N, L, 4}));
   LAYER("loop_over_pieces", &tanh_cell, x({N, L, 4}), x({7, 3}));
   LAYER("loop_that_appends", &moving_average, x({N, L, 4}));
+  LAYER("branch_on_size", &branch_on_size, x({N, 4}));
+  LAYER("branch_with_sizes", &branch_with_sizes, x({N, L}));
+  LAYER("padded_to_four", &padded_to_four, x({N, L, 2}));
   if (Model* m = LAYER("with_weights", with_softmax(Mlp()), x({N, 3, 4, 5}))) m->options.output_names = {"likely"};
   LAYER("script", script(), x({N, L, 4}));
   LAYER("script_loaded", loaded(script()), x({N, L, 4}));

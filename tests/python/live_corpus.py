@@ -452,3 +452,45 @@ def loop_until_small(x: Tensor) -> Tensor:
     while float(x.abs().max()) > 1:
         x = x / 2
     return x
+
+
+# ---- what numbers and memory are
+
+
+@live((B, S), expected=ANY)
+def asked_for_its_type(x: Tensor) -> Tensor:
+    n = x.shape[1]
+    return x * n if type(n) is int and type(x.shape) is torch.Size else x
+
+
+@live((B, S), expected=LIMITED)
+def asked_for_its_memory(x: Tensor) -> Tensor:
+    return x.t() * 2 if x.t().is_contiguous() else x.t() * 3
+
+
+@live((B, S, 4), expected=ANY)
+def made_contiguous(x: Tensor) -> Tensor:
+    y = x.transpose(1, 2)
+    if not y.is_contiguous():
+        y = y.contiguous()
+    return y.view(x.shape[0], -1)
+
+
+# ---- branches around numbers that escape
+
+
+@live((B, S), expected=CHECKED)
+def longer_by_its_length(x: Tensor) -> Tensor:
+    n = len([0] * x.shape[1])
+    return x * n + 1 if x.shape[1] > 10 else x * n
+
+
+@live((B, S), expected=CHECKED)
+def one_of_its_length(x: Tensor) -> Tensor:
+    y = x.view(-1, int(str(x.shape[1])))
+    return y * 2 if x.shape[0] == 1 else y + 1
+
+
+@live((B, S), expected=LIMITED)
+def in_two(x: Tensor) -> tuple[Tensor, ...]:
+    return x.tensor_split(2, 1)

@@ -572,6 +572,7 @@ TABLE: dict[str, tuple[Any, Callable[[lithify.Result], bool]]] = {
     "recover": ("never", lambda r: r.nodes == NODES),
     "strict": (True, lambda r: r.messages == []),
     "unroll": (0, lambda r: r.nodes == NODES),
+    "budget": (2, lambda r: r.nodes == NODES),
     "capture_runs": (0, lambda r: r.nodes == NODES),
     "capture_seconds": (0, lambda r: r.nodes == NODES),
     "self_check": (True, lambda r: r.nodes == NODES),

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import types
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from lithify import _caches
 from lithify._errors import ExportError
-from lithify._restore import undisturbed
+from lithify.llm._runs import CACHE, method_of, undisturbed_runs
 
-CACHE = "past_key_values"  # in the file, whatever the parameter is called
 POSITIONS = "position_ids"
+TOLERANCE = 0.01  # of logits, in parts of the largest: kernels differ
 
 
 class Decoder:
@@ -30,19 +28,13 @@ class Decoder:
         self.cache_name, self._cache_type = self._cache()
         self.has_positions = POSITIONS in self.parameters
         self.masks_sequence = False  # whether the model takes the mask of the input alone
-        self.masks_sequence = not self._takes_whole_mask()
+        self._choose_mask()
 
     def step(self) -> Callable[..., Any]:
         """What is exported: a method of the model."""
         names = ["input_ids", "attention_mask", *([POSITIONS] if self.has_positions else []), CACHE]
 
-        def forward(_: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-            return self._run(**dict(zip(names, args, strict=False)), **kwargs)
-
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters = [inspect.Parameter(name, kind) for name in ("self", *names)]
-        forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        return types.MethodType(forward, self.model)
+        return method_of(self.model, lambda *args: self._run(**dict(zip(names, args, strict=True))), names)
 
     def arguments(self, batch: int, past: int, sequence: int) -> dict[str, Any]:
         """Of a step after `past` tokens. Rows have padding on the left, each more than the one before, where there is a past."""
@@ -59,7 +51,7 @@ class Decoder:
 
     def filled(self, ids: torch.Tensor, mask: torch.Tensor) -> Any:
         """The cache after some tokens."""
-        with self._undisturbed():
+        with undisturbed_runs(self.model):
             return self._run(**self.given(ids, mask, self._fresh()))[CACHE]
 
     def empty(self, batch: int) -> Any:
@@ -90,7 +82,7 @@ class Decoder:
         """The parameter that takes the cache, and its class: what the model returns under the same name."""
         ids = torch.zeros(1, 2, dtype=torch.long)
         takes = {"use_cache": True} if "use_cache" in self.parameters else {}
-        with self._undisturbed():
+        with undisturbed_runs(self.model):
             out = self.model(input_ids=ids, return_dict=True, **takes)
         found = [(name, value) for name, value in out.items() if name in self.parameters and _caches.is_cache(value)]
         if not found:
@@ -101,22 +93,23 @@ class Decoder:
             )
         return found[0][0], type(found[0][1])
 
-    def _takes_whole_mask(self) -> bool:
-        """Whether the mask may have the tokens of the past as well."""
-        try:
-            given = self.arguments(2, 3, 2)
-            with self._undisturbed():
-                logits = self._run(**given)["logits"]
-        except RuntimeError:
-            return False
-        return bool(logits.shape[1] == 2)
+    def _choose_mask(self) -> None:
+        """Finds which mask the model continues with. Raises ExportError where it does with none."""
+        for self.masks_sequence in (False, True):
+            with contextlib.suppress(RuntimeError, IndexError):
+                if self._continues():
+                    return
+        raise ExportError(f"{type(self.model).__name__} gives other logits token by token than for all tokens at once")
 
-    @contextlib.contextmanager
-    def _undisturbed(self) -> Iterator[None]:
-        """For runs of the model in evaluation mode, which leave it as it was."""
-        with undisturbed(self.model, False), warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
-            yield
+    def _continues(self) -> bool:
+        """Whether the last of some tokens has the same logits after the others as with them."""
+        ids = torch.arange(8).view(2, 4) % self.config.vocab_size
+        mask = torch.tensor([[1, 1, 1, 1], [0, 1, 1, 1]])
+        cache = self.filled(ids[:, :3], mask[:, :3])
+        with undisturbed_runs(self.model):
+            whole = self._run(**self.given(ids, mask, self._fresh()))["logits"][:, -1]
+            last = self._run(**self.given(ids[:, 3:], mask, cache))["logits"]
+        return bool(last.shape[1] == 1 and (last[:, -1] - whole).abs().max() <= TOLERANCE * whole.abs().max())
 
 
 def _without_window(layer: Any) -> Any:

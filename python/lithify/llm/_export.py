@@ -15,9 +15,19 @@ from lithify._export import export as export_model
 if TYPE_CHECKING:
     from lithify.llm._decoder import Decoder
 
-MODEL = "model.onnx"
-CHECKED = ((1, 0, 4), (3, 0, 5), (1, 6, 1), (3, 4, 1), (2, 3, 4))  # sizes of batch, past and sequence
-BATCH, PAST, SEQUENCE = "batch_size", "past_sequence_length", "sequence_length"
+BATCH, PAST, SEQUENCE, SOURCE = "batch_size", "past_sequence_length", "sequence_length", "encoder_sequence_length"
+
+
+@dataclass
+class Part:
+    """A file of the folder: what is exported, and arguments of it at sizes of its dimensions."""
+
+    file: str
+    call: Callable[..., Any]
+    arguments: Callable[..., dict[str, Any]]
+    sample: dict[str, int]
+    checked: list[tuple[int, ...]]  # sizes at which the file is compared with the model
+    present: str = "present."  # the names of outputs of the cache begin with it
 
 
 @dataclass
@@ -53,46 +63,86 @@ def export(
     The other options are those of `lithify.export`. Raises ExportError, and writes no model then.
     """
     from lithify.llm import _folder
-    from lithify.llm._decoder import Decoder
 
     say = progress or (lambda _: None)
     _folder.check_model(model)
     _folder.check_tokenizer(tokenizer)
+    say("running the model")
+    parts, decoder = _parts(model, last_logits)
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    say("running the model")
-    decoder = Decoder(model, last_logits=last_logits)
-    say("exporting the decoder")
-    result = _export_step(decoder, path / MODEL, opset_version, options)
-    if verify:
-        say("comparing the file with the model")
-        _check(decoder, path / MODEL)
-    _folder.write(path, decoder, result, tokenizer)
-    return Folder(path, {MODEL: result})
+    results = {}
+    for part in parts:
+        say(f"exporting {part.file}")
+        results[part.file] = _export_part(part, path, opset_version, options)
+        if verify:
+            say(f"comparing {part.file} with the model")
+            _check(part, path, results[part.file])
+    _folder.write_saved(path, model, tokenizer)
+    if decoder is not None:
+        _folder.write_config(path, decoder, results[parts[0].file])
+    return Folder(path, results)
 
 
-def _export_step(decoder: Decoder, path: Path, opset_version: int | str | None, options: dict[str, Any]) -> Result:
+def _parts(model: Any, last_logits: bool) -> tuple[list[Part], Decoder | None]:
+    """The files, and the decoder where there is no more."""
+    if not getattr(model.config, "is_encoder_decoder", False):
+        from lithify.llm._decoder import Decoder
+
+        decoder = Decoder(model, last_logits=last_logits)
+        sizes = [(1, 0, 4), (3, 0, 5), (1, 6, 1), (3, 4, 1), (2, 3, 4)]
+        return [Part("model.onnx", decoder.step(), decoder.arguments, {BATCH: 2, PAST: 5, SEQUENCE: 3}, sizes)], decoder
+    from lithify.llm._encoder_decoder import EncoderDecoder
+
+    pair = EncoderDecoder(model, last_logits=last_logits)
+    sample = {BATCH: 2, PAST: 5, SEQUENCE: 3, SOURCE: 7}
+    encoder = Part("encoder.onnx", pair.encode(), pair.sources, {BATCH: 2, SOURCE: 7}, [(1, 4), (3, 9)], "present.encoder.")
+    sizes = [(1, 0, 1, 6), (3, 0, 5, 4), (1, 6, 1, 9), (3, 4, 1, 5), (2, 3, 4, 8)]
+    return [encoder, Part("decoder.onnx", pair.step(), pair.arguments, sample, sizes, "present.decoder.")], None
+
+
+def _export_part(part: Part, folder: Path, opset_version: int | str | None, options: dict[str, Any]) -> Result:
     from lithify.llm._axes import dynamic_axes
 
-    sample = decoder.arguments(2, 5, 3)
-    axes = dynamic_axes(decoder.step(), decoder.arguments, {BATCH: 2, PAST: 5, SEQUENCE: 3})
     return export_model(
-        decoder.step(), (), os.fspath(path), kwargs=sample, dynamic_axes=axes, opset_version=opset_version, **options
+        part.call,
+        (),
+        os.fspath(folder / part.file),
+        kwargs=part.arguments(*part.sample.values()),
+        output_names=_output_names(part),
+        dynamic_axes=dynamic_axes(part.call, part.arguments, part.sample),
+        opset_version=opset_version,
+        **options,
     )
 
 
-def _check(decoder: Decoder, path: Path) -> None:
-    """Raises ExportError where the file differs from the model, and removes it."""
+def _output_names(part: Part) -> list[str]:
+    from lithify._structure import Leaves, flatten
+    from lithify.llm._runs import CACHE, undisturbed_runs
+
+    leaves: Leaves = []
+    with undisturbed_runs(part.call.__self__):  # type: ignore[attr-defined]
+        flatten(part.call(**part.arguments(*part.sample.values())), "", leaves)
+    return [name.replace(f"{CACHE}.", part.present, 1) for name, _ in leaves]
+
+
+def _check(part: Part, folder: Path, result: Result) -> None:
+    """Raises ExportError where the file differs from the model, and removes it. Where the file makes no claim about the sizes,
+    the reason is that what the model does there could not be captured."""
     from lithify import _check
     from lithify._signature import bind
 
     if not _check.available():
         return
-    step = decoder.step()
-    checker = _check.Checker(step, bind(step, (), decoder.arguments(2, 5, 3)), [], path)
-    for sizes in CHECKED:
-        difference = checker.compare(bind(step, (), decoder.arguments(*sizes)).tensors)
+    file = folder / part.file
+    checker = _check.Checker(part.call, bind(part.call, (), part.arguments(*part.sample.values())), [], file)
+    for sizes in part.checked:
+        difference = checker.compare(bind(part.call, (), part.arguments(*sizes)).tensors)
         if difference:
-            at = ", ".join(f"{name}={size}" for name, size in zip((BATCH, PAST, SEQUENCE), sizes, strict=True))
-            path.unlink()
-            raise ExportError(f"the exported model differs from the live one at {at}: {difference}")
+            file.unlink()
+            at = dict(zip(part.sample, sizes, strict=True))
+            known = {name: size for name, size in at.items() if name in result.claims.dimensions}
+            text = ", ".join(f"{name}={size}" for name, size in at.items())
+            if not result.claims.holds(**known):
+                raise ExportError(f"what the model does at {text} cannot be exported: {result.claims.why(**known)}")
+            raise ExportError(f"the exported model differs from the live one at {text}: {difference}")

@@ -8,7 +8,8 @@ from typing import Any
 
 from lithify._errors import ExportError
 from lithify._export import Result
-from lithify.llm._decoder import CACHE, POSITIONS, Decoder
+from lithify.llm._decoder import POSITIONS, Decoder
+from lithify.llm._runs import CACHE
 
 # The name of onnxruntime-genai for a decoder with keys and values and nothing particular to one architecture.
 PLAIN_DECODER = "llama"
@@ -27,11 +28,15 @@ def check_tokenizer(tokenizer: Any) -> None:
         raise ExportError(f"the tokenizer is a {type(tokenizer).__name__}: pass a tokenizer of transformers, or None")
 
 
-def write(folder: Path, decoder: Decoder, result: Result, tokenizer: Any) -> None:
-    (folder / "genai_config.json").write_text(json.dumps(genai_config(decoder, result), indent=2) + "\n")
-    decoder.model.generation_config.save_pretrained(folder)
+def write_saved(folder: Path, model: Any, tokenizer: Any) -> None:
+    """What transformers saves with the model."""
+    model.generation_config.save_pretrained(folder)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
+
+
+def write_config(folder: Path, decoder: Decoder, result: Result) -> None:
+    (folder / "genai_config.json").write_text(json.dumps(genai_config(decoder, result), indent=2) + "\n")
 
 
 def genai_config(decoder: Decoder, result: Result) -> dict[str, Any]:

@@ -115,6 +115,38 @@ bool is_traced(const Archive& archive, const Program& program) {
   return !forward || !has_control_flow(forward->body);
 }
 
+/// The size of a constant that a trace asks for, where it does: it lost sight of a tensor, as of x.data, and the size
+/// is one of the sample, as other numbers that it has.
+std::optional<int64_t> size_of_constant(const program::Expr& e, const Program& program) {
+  using Kind = program::Expr::Kind;
+  if (e.kind != Kind::Operator || e.name != "aten::size" || e.items.size() != 2) return std::nullopt;
+  if (e.items[0].kind != Kind::Constant || e.items[1].kind != Kind::Int) return std::nullopt;
+  const auto number = static_cast<size_t>(e.items[0].integer);
+  if (number >= program.constants.size() || !program.constants[number].tensor) return std::nullopt;
+  const std::vector<int64_t>& sizes = program.constants[number].tensor->sizes;
+  const auto rank = static_cast<int64_t>(sizes.size());
+  const int64_t axis = e.items[1].integer < 0 ? e.items[1].integer + rank : e.items[1].integer;
+  return axis < 0 || axis >= rank ? std::nullopt : std::optional(sizes[static_cast<size_t>(axis)]);
+}
+
+void replace_sizes_of_constants(program::Expr& e, const Program& program) {
+  if (const std::optional<int64_t> size = size_of_constant(e, program)) {
+    program::Expr number;
+    number.kind = program::Expr::Kind::Int;
+    number.pos = e.pos;
+    number.integer = *size;
+    e = std::move(number);
+  }
+  for (program::Expr& item : e.items) replace_sizes_of_constants(item, program);
+}
+
+void replace_sizes_of_constants(Program& program) {
+  for (auto& [name, cls] : program.classes)
+    for (program::Function& method : cls.methods)
+      for (program::Stmt& s : method.body)
+        for (program::Expr& e : s.values) replace_sizes_of_constants(e, program);
+}
+
 }  // namespace
 
 std::unique_ptr<Program> read_torchscript(const Archive& archive, const LiveTensors& live) {
@@ -130,6 +162,7 @@ std::unique_ptr<Program> read_torchscript(const Archive& archive, const LiveTens
   program->constants = read_constants(archive, *program);
   program->samples = read_samples(archive, *program);
   program->traced = is_traced(archive, *program);
+  if (program->traced && !program->constants.empty()) replace_sizes_of_constants(*program);
   weights.get();
   constants.get();
   return program;

@@ -1,0 +1,25 @@
+// Traces of different paths of a model as one program, evaluated.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "driver/convert.hpp"
+#include "merge/merge.hpp"
+
+namespace lithify::driver {
+
+/// The program of one path.
+struct PathProgram {
+  std::shared_ptr<const Opened> opened;
+  size_t outputs = 0;                              ///< how many of its results are outputs of the model
+  std::vector<merge::Recording::Asked> asked;      ///< the conditions that lead to the path
+  const provenance::Formulas* formulas = nullptr;  ///< that stand in the place of its numbers
+};
+
+/// The program that runs each path where its conditions have the outcomes that lead there. Throws Error where there is
+/// none.
+Converted merged(std::span<const PathProgram> paths, const ExportOptions& options);
+
+}  // namespace lithify::driver
