@@ -19,7 +19,7 @@ import lithify
 from lithify import __main__, _caches
 from tests.cases import ROOT
 from tests.driver import LITHIFY, Session, compare, flat
-from tests.llm import FEW, KINDS, PAIRS, REFUSED, WINDOW, Generator, check_exported, prompt
+from tests.llm import FEW, KINDS, PAIRS, REFUSED, SIZES, WINDOW, Generator, check_exported, prompt
 
 
 @pytest.mark.parametrize("kind", FEW)
@@ -247,6 +247,16 @@ def test_a_model_without_a_cache(tmp_path: Path) -> None:
     config = transformers.OpenAIGPTConfig(vocab_size=61, n_embd=32, n_layer=1, n_head=4, n_positions=64)
     with pytest.raises(lithify.ExportError, match=r"^OpenAIGPTLMHeadModel returns no cache"):
         lithify.llm.export(transformers.OpenAIGPTLMHeadModel(config), tmp_path / "out")
+
+
+def test_a_model_that_takes_images(tmp_path: Path) -> None:
+    import transformers
+
+    text = transformers.LlamaConfig(**SIZES)
+    vision = transformers.CLIPVisionConfig(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2)
+    model = transformers.LlavaForConditionalGeneration(transformers.LlavaConfig(vision_config=vision, text_config=text))
+    with pytest.raises(lithify.ExportError, match=r"^LlavaForConditionalGeneration takes pixel_values beside text"):
+        lithify.llm.export(model, tmp_path / "out")
 
 
 def test_what_a_file_would_not_do_is_refused(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ class Call:
         self.notes: list[str] = []
         self._bounds: _dims.Bounds = {}
         self._discovers = False  # whether the dynamic axes are detected
+        self._hides_tracing = False  # whether the model, which computes something else where it is traced, is not told so
         self.checks = True  # whether exported files may be compared with the model
         self.constants: dict[str, tuple[Any, str]] = {}  # arguments that are no inputs, and why
         _mistakes.check_model(model)
@@ -191,6 +192,8 @@ class Call:
         if kind == "script":
             return self._script()
         if kind == "export":
+            if self._hides_tracing:
+                raise CannotCapture("torch.export cannot capture the model: it computes something else where it is captured")
             return self._export()
         return self._trace_at(sizes, outcomes) if sizes or outcomes else self._trace_sample()
 
@@ -234,7 +237,7 @@ class Call:
                 raise _capture.explained(error, self.root, arguments) from error
 
     def _trace(self, arguments: Arguments, outcomes: Mapping[str, bool]) -> Capture:
-        known = _capture.Known(arguments.numbers, self._axes_of_inputs(), outcomes)
+        known = _capture.Known(arguments.numbers, self._axes_of_inputs(), outcomes, hides_tracing=self._hides_tracing)
 
         def traced(changes: Changes) -> Capture:
             check_runs = functools.partial(self._check_runs, arguments)
@@ -249,7 +252,15 @@ class Call:
             except _capture.UsedByPython as used:
                 self._keep_number(used.index, used.where)
                 continue
+            if captured.asked_tracing and not self._hides_tracing and self._is_other_when_traced():
+                self._hides_tracing = True
+                continue
             return self._with_state(captured)
+
+    def _is_other_when_traced(self) -> bool:
+        with self._undisturbed(), contextlib.suppress(Exception):  # code for traces may fail without one
+            return _capture.is_other_when_traced(lambda *t: _capture.run(self.model, self.arguments, t), self.arguments.tensors)
+        return False
 
     def _with_state(self, captured: Capture) -> Capture:
         """What a run changes is state where a second run has other results on the sample than the first."""

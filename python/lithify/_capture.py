@@ -46,6 +46,7 @@ class Capture:
     followed: Followed | None = None  # what is known of sizes outside of the program, if they were followed
     changed: list[str] = field(default_factory=list)  # numbers of the model that the run changed
     state: list[str] = field(default_factory=list)  # those of them that results depend on
+    asked_tracing: bool = False  # whether the model asked if it is traced
     guards: list[str] = field(default_factory=list)  # where contents are checked: another outcome than the recorded one raises
     notes: list[str] = field(default_factory=list)  # for the user
     keep: list[torch.Tensor] = field(default_factory=list)
@@ -105,6 +106,7 @@ def trace(
     captured.notes += _notes(level, failed)
     captured.data = [text for text in captured.data if text not in follower.checks]
     captured.guards = list(follower.checks)
+    captured.asked_tracing = follower.asked_tracing
     return captured
 
 
@@ -199,6 +201,25 @@ def _is_same(captured: Callable[..., Any], model: Callable[..., Any], sample: Se
     """Whether both have the same results, as far as the model has the same twice. Some ask whether they are captured."""
     expected = _results(model, sample)
     return _alike(expected, _results(captured, sample)) or not _alike(expected, _results(model, sample))
+
+
+def is_other_when_traced(model: Callable[..., Any], sample: Sequence[torch.Tensor]) -> bool:
+    """Whether the model has other results where it is told that it is traced: on the sample, or where masks hide nothing."""
+    before = torch.jit.is_tracing
+    for tensors in (sample, [torch.ones_like(t) if _is_mask(t) else t for t in sample]):
+        expected = _results(model, tensors)
+        torch.jit.is_tracing = lambda: True
+        try:
+            if not _alike(expected, _results(model, tensors)):
+                return True
+        finally:
+            torch.jit.is_tracing = before
+    return False
+
+
+def _is_mask(tensor: torch.Tensor) -> bool:
+    """Whether it holds nothing but 0 and 1."""
+    return not tensor.is_floating_point() and not tensor.is_complex() and bool(((tensor == 0) | (tensor == 1)).all())
 
 
 def repeats(model: Callable[..., Any], sample: Sequence[torch.Tensor]) -> bool:

@@ -58,7 +58,7 @@ DirectionResult direction(Call& c, Ref x, const PackedCell& p, const Vector<Ref>
 }
 
 // One step of a cell; its biases are in its packed parameters.
-std::vector<Ref> cell_step(Call& c, const std::vector<Ref>& states) {
+Vector<Ref> cell_step(Call& c, const Vector<Ref>& states) {
   const PackedCell p{c.arg("w_ih"), c.arg("w_hh"), Rounding::HalfRange};
   return step(c, packed_product(c, c.tensor("input"), p.of_input, p.rounding), p, states);
 }
@@ -121,7 +121,7 @@ void register_quantized_rnn(eval::Registry& ops) {
                       "bias_hh) -> (Tensor, Tensor)",
                       packed),
           [](Call& c) -> Value {
-            const std::vector<Ref> after = cell_step(c, c.tensors("hx"));
+            const Vector<Ref> after = cell_step(c, c.tensors("hx"));
             return Value::tuple({after.at(0), after.at(1)});
           });
   ops.add(fmt::format("quantized::quantized_gru_cell_dynamic(Tensor input, Tensor hx, {}, Tensor b_ih, Tensor b_hh) -> "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,14 +55,14 @@ def export(
     **options: Any,
 ) -> Folder:
     """Exports a generative model of transformers as a folder that onnxruntime-genai, and a few lines with onnxruntime, generate
-    text from: `model.onnx`, one file for the prompt and for every further step; `genai_config.json`; `generation_config.json`;
-    and the files of the tokenizer.
+    text from: `model.onnx`, one file for the prompt and for every further step, or `encoder.onnx` and `decoder.onnx`;
+    `genai_config.json`; `generation_config.json`; and the files of the tokenizer.
 
     last_logits: the logits of the last token only, which is all that generation needs.
     verify: compare the file with the model: at an empty and a filled cache, one and several tokens, batches, and padding.
     progress: called with the name of each step.
 
-    The other options are those of `lithify.export`. Raises ExportError, and writes no model then.
+    The other options are those of `lithify.export`. Raises ExportError, and leaves the folder as it was then.
     """
     from lithify.llm import _folder
 
@@ -71,17 +73,36 @@ def export(
     parts, decoder = _parts(model, last_logits)
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    results = {}
-    for part in parts:
-        say(f"exporting {part.file}")
-        results[part.file] = _export_part(part, path, opset_version, options)
-        if verify:
-            say(f"comparing {part.file} with the model")
-            _check(part, path, results[part.file])
-    _folder.write_saved(path, model, tokenizer)
-    if decoder is not None:
-        _folder.write_config(path, decoder, results[parts[0].file])
+    results: dict[str, Result] = {}
+    with _complete(path) as made:
+        for part in parts:
+            say(f"exporting {part.file}")
+            result = _export_part(part, made, opset_version, options)
+            results[part.file] = _moved(result, path)
+            if verify:
+                say(f"comparing {part.file} with the model")
+                _check(part, made, result)
+        _folder.write_saved(made, model, tokenizer)
+        if decoder is not None:
+            _folder.write_config(made, decoder, results[parts[0].file])
     return Folder(path, results)
+
+
+@contextlib.contextmanager
+def _complete(folder: Path) -> Iterator[Path]:
+    """A folder whose files are in `folder` at the end. After an exception, that is as it was."""
+    with tempfile.TemporaryDirectory(prefix=".lithify-", dir=folder) as made:
+        yield Path(made)
+        for file in Path(made).iterdir():
+            file.replace(folder / file.name)
+
+
+def _moved(result: Result, folder: Path) -> Result:
+    """The result with the paths that its files get."""
+    external = result.external_file
+    return replace(
+        result, path=folder / result.path.name if result.path else None, external_file=external and folder / external.name
+    )
 
 
 def _parts(model: Any, last_logits: bool) -> tuple[list[Part], Decoder | None]:
@@ -127,19 +148,18 @@ def _output_names(part: Part) -> list[str]:
 
 
 def _check(part: Part, folder: Path, result: Result) -> None:
-    """Raises ExportError where the file differs from the model, and removes it. Where the file makes no claim about the sizes,
-    the reason is that what the model does there could not be captured."""
+    """Raises ExportError where the file differs from the model. Where it makes no claim about the sizes, what the model does
+    there could not be captured."""
     from lithify import _check
     from lithify._signature import bind
 
     if not _check.available():
         return
-    file = folder / part.file
-    checker = _check.Checker(part.call, bind(part.call, (), part.arguments(*part.sample.values())), [], file)
+    sample = bind(part.call, (), part.arguments(*part.sample.values()))
+    checker = _check.Checker(part.call, sample, [], folder / part.file)
     for sizes in part.checked:
         difference = checker.compare(bind(part.call, (), part.arguments(*sizes)).tensors)
         if difference:
-            file.unlink()
             at = dict(zip(part.sample, sizes, strict=True))
             known = {name: size for name, size in at.items() if name in result.claims.dimensions}
             text = ", ".join(f"{name}={size}" for name, size in at.items())

@@ -36,6 +36,11 @@ def write_saved(folder: Path, model: Any, tokenizer: Any) -> None:
 
 
 def write_config(folder: Path, decoder: Decoder, result: Result) -> None:
+    """The file of onnxruntime-genai, which takes keys and values of the same sizes in every layer, and no other state."""
+    caches = [value for value in result.inputs if value.name.startswith(f"{CACHE}.")]
+    plain = [f"{CACHE}.{i}.{kind}" for i in range(len(caches) // 2) for kind in ("key", "value")]
+    if [value.name for value in caches] != plain or any(value.shape != caches[0].shape for value in caches):
+        return
     (folder / "genai_config.json").write_text(json.dumps(genai_config(decoder, result), indent=2) + "\n")
 
 
@@ -44,7 +49,6 @@ def genai_config(decoder: Decoder, result: Result) -> dict[str, Any]:
     config, generation = decoder.config, decoder.model.generation_config
     names = [value.name for value in result.inputs]
     keys = [value for value in result.inputs if value.name.startswith(f"{CACHE}.") and value.name.endswith(".key")]
-    heads = config.num_attention_heads if hasattr(config, "num_attention_heads") else 1
     context = getattr(config, "max_position_embeddings", None) or 1 << 20
     end = generation.eos_token_id if generation.eos_token_id is not None else config.eos_token_id
     first = end[0] if isinstance(end, list) else end
@@ -60,11 +64,11 @@ def genai_config(decoder: Decoder, result: Result) -> dict[str, Any]:
             "decoder": {
                 "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
                 "filename": "model.onnx",
-                "head_size": int(keys[0].shape[3]) if keys else 1,
+                "head_size": int(keys[0].shape[3]),
                 "hidden_size": config.hidden_size,
-                "num_attention_heads": heads,
+                "num_attention_heads": config.num_attention_heads,
                 "num_hidden_layers": len(keys),
-                "num_key_value_heads": int(keys[0].shape[1]) if keys else 1,
+                "num_key_value_heads": int(keys[0].shape[1]),
                 "inputs": {
                     **inputs,
                     "past_key_names": f"{CACHE}.%d.key",
