@@ -298,7 +298,7 @@ class _Snapshot:
             compare([(name, value)], space)
         for cell, contents in self._cells:
             compare([("a variable of a function", contents)], {"a variable of a function": cell.cell_contents})
-        for container, items in self._containers:
+        for container, items in [*self._containers, *((c, []) for c in self._empty)]:
             if isinstance(container, list | deque) and _differ(container, items) and _has_tensor([*items, *container]):
                 found.append(lists.get(id(container), "a list"))
         return list(dict.fromkeys(found))
