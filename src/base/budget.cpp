@@ -21,7 +21,7 @@ constexpr std::array<LimitRow, limit_count> limit_rows = {{
     {"makes more than {} nodes", 100'000, 64},
     {"makes lists of more than {} elements", 1 << 18, 64},
     {"makes strings of more than {} bytes", 1 << 20, 64},
-    {"computes tensors of more than {} bytes", 1 << 26, 1024},
+    {"computes tensors of more than {} bytes", 1 << 27, 4096},
 }};
 
 }  // namespace

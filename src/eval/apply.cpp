@@ -34,12 +34,28 @@ struct Evaluator::Match {
 
 namespace {
 
-bool has_poison(const Value& v, int depth = 0) {
+// Among so many values; what is not found is an error of the rule that is given it.
+bool has_poison(const Value& v, int& visits, int depth = 0) {
+  constexpr int most_visits = 4096, deepest = 4;
   if (v.is_poison()) return true;
-  if (depth > 4) return false;
+  if (depth > deepest || ++visits > most_visits) return false;
   if ((!v.is_list() && !v.is<Tuple>()) || v.is_open_list()) return false;
-  const Vector<Value>& items = v.items();
-  return std::any_of(items.begin(), items.end(), [&](const Value& i) { return has_poison(i, depth + 1); });
+  for (const Value& item : v.items()) {
+    if (has_poison(item, visits, depth + 1)) return true;
+    if (visits > most_visits) return false;
+  }
+  return false;
+}
+bool has_poison(const Value& v) {
+  int visits = 0;
+  return has_poison(v, visits);
+}
+
+/// Counts what it takes to look at the elements of a long list, beside the statement that does so.
+void count_operands(Budget& budget, const Vector<Value>& operands) {
+  constexpr size_t cheap = 4096;
+  for (const Value& v : operands)
+    if (auto* list = v.get_if<std::shared_ptr<List>>()) budget.spend(Limit::Statements, (*list)->items.size() / cheap);
 }
 
 bool any_argument(const Arguments& arguments, const auto& is_such) {
@@ -47,17 +63,15 @@ bool any_argument(const Arguments& arguments, const auto& is_such) {
          std::ranges::any_of(arguments.keywords, [&](auto& keyword) { return is_such(keyword.second); });
 }
 
-// A program that doubles a string or list in a loop must not use up the memory. What an operator gives back to the
-// list that it is given has been counted.
-void count_elements(Budget& budget, const Value& result, const Value* self) {
-  if (auto* text = result.get_if<std::string>()) return budget.spend(Limit::Text, text->size());
+// A program that doubles a string or list in a loop must not use up the memory. What others refer to was counted when
+// it was made.
+void count_elements(Budget& budget, const Value& result) {
+  constexpr size_t list_itself = 2;  // takes as much memory as this many elements
   auto* list = result.get_if<std::shared_ptr<List>>();
   auto* tuple = result.get_if<Tuple>();
-  auto* same = self ? self->get_if<std::shared_ptr<List>>() : nullptr;
-  constexpr size_t list_itself = 2;  // takes as much memory as this many elements
-  if (list && same && *list == *same) return budget.spend(Limit::Elements, 1);
-  if (list) budget.spend(Limit::Elements, (*list)->items.size() + list_itself);
-  if (tuple) budget.spend(Limit::Elements, tuple->items->size() + list_itself);
+  if (auto* text = result.get_if<std::string>()) budget.spend(Limit::Text, text->size());
+  if (list && list->use_count() == 1) budget.spend(Limit::Elements, (*list)->items.size() + list_itself);
+  if (tuple && tuple->items.use_count() == 1) budget.spend(Limit::Elements, tuple->items->size() + list_itself);
 }
 
 // Codes of problems with one operator, after which evaluation can go on with the next.
@@ -261,6 +275,7 @@ Value Evaluator::apply(std::string_view name, Arguments arguments, bool report) 
   constexpr int deepest = 300;
   if (depth_ >= deepest) throw Error(Code::LimitExceeded, fmt::format("operators nest too deep in {}", name));
   const Restored depth(depth_, depth_ + 1);
+  count_operands(builder_.sym.budget, arguments.positional);
   const OperatorName op(name);
   const Vector<Rule>& rules = rules_.overloads(op.base);
   if (rules.empty()) throw no_rule(op.base);
@@ -272,7 +287,7 @@ Value Evaluator::apply(std::string_view name, Arguments arguments, bool report) 
   Match found = match(are_numbers ? OperatorName(op.base, for_numbers) : op, rules, arguments);
   if (report) reporter_.uses(*found.rule, found.arguments);
   Value result = invoke(std::move(found));
-  count_elements(builder_.sym.budget, result, arguments.positional.empty() ? nullptr : &arguments.positional[0]);
+  count_elements(builder_.sym.budget, result);
   if (result.is_tensor() && is_number) result.tensor()->is_number = true;
   return result;
 }

@@ -94,6 +94,8 @@ bool equal_beyond_sample(sym::Context& sym, Dim a, Dim b) {
 
 void Inference::set(size_t output, DType dtype, Shape shape) {
   if (output >= node.outputs.size() || !node.outputs[output]) return;
+  if (std::ranges::any_of(shape, [](Dim d) { return d.is_constant() && *d.constant() < 0; }))
+    throw Error(Code::ShapeMismatch, fmt::format("{}: a size is negative: {}", node.op_type, print_shape(shape)));
   node.outputs[output]->dtype = dtype;
   node.outputs[output]->shape = std::move(shape);
 }

@@ -14,8 +14,10 @@ Vector<Value> sliced(Call& c, const Vector<Value>& items) {
   // Backwards, the places are those in front of the elements: from n - 1 down to -1.
   const int64_t least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
   auto bound = [&](const char* name, int64_t otherwise) {
-    const std::optional<int64_t> v = c.maybe_integer(name);
-    return v ? std::clamp<int64_t>(*v < 0 ? *v + n : *v, least, most) : otherwise;
+    const std::optional<Dim> v = c.maybe_size(name);
+    if (!v) return otherwise;
+    const int64_t at = *v->constant();
+    return std::clamp<int64_t>(at < 0 ? at + n : at, least, most);
   };
   const int64_t end = bound("end", step > 0 ? most : least);
   Vector<Value> out;

@@ -110,11 +110,9 @@ TEST_CASE("work without end is refused before it is done") {
     CAPTURE(work);
     CHECK(has(answer(std::string("y = ") + work + "\nreturn x", "x:float32[2]"), Code::LimitExceeded));
   }
-  const std::string loops = "y = [1]\nfor i in range(120):\n  for j in range(120):\n    for k in range(120):\n      ";
-  for (const char* body : {"y = [1, 2, 3]", "z = torch.add(\"abc\", \"def\")", "z = torch.mul([1], 100)"}) {
-    CAPTURE(body);
-    CHECK(has(answer(loops + body + "\nreturn x", "x:float32[2]"), Code::LimitExceeded));
-  }
+  CHECK(
+      has(answer("for i in range(100):\n  for j in range(100):\n    z = torch.mul([1], 100)\nreturn x", "x:float32[2]"),
+          Code::LimitExceeded));
 }
 
 std::string doubled(const std::string& first) {
@@ -142,8 +140,7 @@ TEST_CASE("values that contain themselves are refused where they are walked") {
 
 TEST_CASE("deep values and long chains of views need no deep stack") {
   const std::string loops = "for i in range(100):\n  for j in range(100):\n    ";
-  CHECK(
-      answer("y = [1]\n" + loops + "for k in range(12):\n      y = [y]\nreturn torch.relu(x)", "x:float32[2]").empty());
+  CHECK(answer("y = [1]\n" + loops + "y = [y]\nreturn torch.relu(x)", "x:float32[2]").empty());
   CHECK(answer("y = torch.clone(x)\nv = y\n" + loops + "v = torch.view(v, [2])\nz = torch.add_(y, 1)\nreturn v",
                "x:float32[2]")
             .empty());

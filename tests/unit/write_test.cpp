@@ -544,6 +544,30 @@ TEST_CASE("a failure keeps the file that was there") {
   CHECK(dir.files() == 2);
 }
 
+TEST_CASE("a model and its external data are replaced as one") {
+  TempDir dir;
+  LargeFixture f;
+  for (const char* name : {"m.onnx.data", "m.onnx.1.data", "m.onnx.data"}) {
+    const auto result = write_model(f.model, dir / "m.onnx", {.external = External::Always});
+    CHECK(result.external_file == (dir / name).string());
+    CHECK(read_file(dir / "m.onnx").find(name) != std::string::npos);
+    CHECK(dir.files() == 2);
+  }
+}
+
+TEST_CASE("what killed runs left is removed, and permissions are kept") {
+  TempDir dir;
+  LargeFixture f;
+  const std::string living = ".lithify-" + std::to_string(::getpid()) + "-77.tmp";
+  for (const std::string& name : {std::string(".lithify-999999999-0.tmp"), living, std::string("m.onnx")})
+    std::ofstream(dir / name.c_str()) << "old";
+  fs::permissions(dir / "m.onnx", fs::perms::owner_read | fs::perms::owner_write);
+  write_model(f.model, dir / "m.onnx", {});
+  CHECK(fs::exists(dir / living.c_str()));
+  CHECK(dir.files() == 2);
+  CHECK(fs::status(dir / "m.onnx").permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+}
+
 TEST_CASE("progress rises to the total") {
   TempDir dir;
   LargeFixture f;
