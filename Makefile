@@ -5,11 +5,11 @@ JOBS ?= $(shell nproc)
 PYTEST := $(PYTHON) -m pytest -q -n $(JOBS) --dist worksteal
 SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 
-.PHONY: build demo test unit unit-asan test-hostile test-asan test-tsan test-all test-python test-models test-ops static package docs bench format lint clean setup debian asan
+.PHONY: build demo test unit unit-asan test-hostile test-asan test-tsan fuzz test-all test-python test-models test-ops static package docs coverage bench format lint clean setup debian asan
 
 build: setup  ## build/lithify, build/liblithify.a and .so, and the Python package in python/
 	@grep -qs LITHIFY_TORCH:BOOL=ON build/CMakeCache.txt || \
-	  cmake -S . -B build -G Ninja -DLITHIFY_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON) -DLITHIFY_TORCH=ON \
+	  cmake -S . -B build -G Ninja -DLITHIFY_WERROR=ON -DLITHIFY_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON) -DLITHIFY_TORCH=ON \
 	    -DTorch_DIR=$$($(PYTHON) -c 'import torch; print(torch.utils.cmake_prefix_path)')/Torch
 	cmake --build build -j $(JOBS)
 
@@ -33,11 +33,11 @@ unit: build
 	build/lithify_unit --no-version
 
 asan: debian
-	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_SANITIZE=ON -DCMAKE_CXX_COMPILER=clang++
+	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_WERROR=ON -DLITHIFY_SANITIZE=ON -DCMAKE_CXX_COMPILER=clang++
 	cmake --build build-asan -j $(JOBS) --target lithify lithify_unit lithify_stress
 
 # These run the program on damaged and hostile files: under the sanitizers, or it would prove little.
-HOSTILE := tests/test_claims.py tests/test_cli.py tests/test_pt2.py tests/test_quantized.py
+HOSTILE := tests/test_claims.py tests/test_cli.py tests/test_onnxfile.py tests/test_pt2.py tests/test_quantized.py
 
 test-asan: unit-asan test-hostile  ## unit tests and hostile files under AddressSanitizer and UndefinedBehaviorSanitizer
 
@@ -47,8 +47,14 @@ unit-asan: asan
 test-hostile: asan setup
 	LITHIFY=build-asan/lithify $(PYTEST) $(HOSTILE) tests/test_capi.py
 
+SECONDS ?= 120
+fuzz: debian  ## each target of fuzz/ for SECONDS
+	@[ -f build-fuzz/build.ninja ] || cmake -S . -B build-fuzz -G Ninja -DLITHIFY_SANITIZE=ON -DLITHIFY_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++
+	cmake --build build-fuzz -j $(JOBS) --target fuzz
+	fuzz/run $(SECONDS)
+
 test-tsan: setup  ## many threads under ThreadSanitizer
-	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DLITHIFY_SANITIZE=thread
+	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DLITHIFY_WERROR=ON -DLITHIFY_SANITIZE=thread
 	cmake --build build-tsan -j $(JOBS) --target lithify lithify_stress
 	LITHIFY=build-tsan/lithify $(PYTHON) -m pytest -q tests/test_capi.py
 
@@ -56,6 +62,7 @@ test-all: test test-tsan  ## what takes too long for every day as well
 	$(PYTEST) $(HOSTILE)
 	$(PYTEST) --every tests/test_cases.py tests/python
 	$(PYTEST) --opsets all tests/test_cases.py
+	$(MAKE) fuzz SECONDS=1200
 	$(MAKE) static
 	scripts/setup libtorch
 	LIBTORCH=/usr LIBTORCH_STANDARD=17 $(PYTHON) -m pytest -q tests/test_install.py -k libtorch
@@ -73,14 +80,22 @@ package: build  ## the Debian package and the tarball, in build/
 test-python: build  ## operator cases, whole models, the command line, the layout
 	$(PYTEST) $(HOSTILE:%=--ignore=%) tests
 
-test-models: build  ## forty families of timm and transformers
-	$(PYTEST) tests/families.py
+test-models: build  ## forty families of timm and transformers, and all kinds of generative models
+	$(PYTEST) tests/families.py tests/llm.py
 
 test-ops: build  ## PyTorch's own operator database, whole: takes an hour
 	$(PYTHON) -m tests.opinfo --dtypes float32,int64,bool --jobs $(JOBS) --out docs/opinfo.md
 
-docs: build  ## docs/operators.md, from the rules themselves
+docs: build  ## docs/operators.md, from the rules themselves; the table of docs/llm.md, from small models
 	build/lithify ops --markdown > docs/operators.md
+	PYTHONPATH=python $(PYTHON) -m tests.llm
+
+coverage: setup  ## lines that the unit tests and the command line run, by folder
+	@[ -f build-coverage/build.ninja ] || cmake --preset coverage
+	cmake --build build-coverage -j $(JOBS) --target lithify lithify_unit
+	build-coverage/lithify_unit --no-version
+	LITHIFY=build-coverage/lithify $(PYTEST) tests/test_cli.py tests/test_commands.py tests/test_onnxfile.py
+	$(PYTHON) scripts/coverage.py build-coverage
 
 bench: build  ## time and memory against torch.onnx.export
 	$(PYTHON) bench/run.py
@@ -100,4 +115,4 @@ lint: setup
 	run-clang-tidy -quiet -j $(JOBS) -p build-lint '/lithify_core\.dir/' '$(CURDIR)/src/'
 
 clean:
-	rm -rf build build-asan build-tsan build-static build-lint
+	rm -rf build build-fuzz build-asan build-tsan build-static build-lint build-coverage

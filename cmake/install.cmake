@@ -19,6 +19,20 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lithify-config.cmake ${CMAKE_CURRENT_B
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lithify.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+# The manual page and the completion scripts, which the program writes itself.
+set(PAGES lithify.1 lithify.bash _lithify lithify.fish)
+add_custom_command(OUTPUT ${PAGES} DEPENDS lithify VERBATIM
+  COMMAND lithify man > lithify.1
+  COMMAND lithify completion bash > lithify.bash
+  COMMAND lithify completion zsh > _lithify
+  COMMAND lithify completion fish > lithify.fish)
+add_custom_target(lithify_pages ALL DEPENDS ${PAGES})
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lithify.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lithify.bash RENAME lithify
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/_lithify DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lithify.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+
 set(CPACK_GENERATOR TGZ DEB)
 set(CPACK_PACKAGE_CONTACT "Lithify")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "From PyTorch models to ONNX: program, library, headers")

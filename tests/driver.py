@@ -110,13 +110,20 @@ def errors(text: str) -> set[str]:
     return set(re.findall(r"error (LTH\d+)", text))
 
 
+def exit_code(messages: str) -> int:
+    """The exit code that belongs to the first error: 2 usage, 3 a bad file, 4 a bad output, 1 all others."""
+    number = int(re.search(r"error LTH(\d+)", messages)[1])  # type: ignore[index]
+    return 3 if number < 10 else 2 if 20 <= number <= 23 else 4 if 80 <= number <= 81 else 1
+
+
 def refusal(done: subprocess.CompletedProcess[str], *codes: str, out: Path | None = None) -> str:
-    """The messages of a run that refused its model: exit code 1, errors of these codes and no others, and no file written.
+    """The messages of a run that refused its model: the exit code of its first error, errors of these codes and no others, and
+    no file written.
 
     Without codes any will do, but that of a fault of the exporter itself. A crash is never a refusal."""
     found = errors(done.stderr)
     expected = found <= set(codes) if codes else FAULT not in found
-    if done.returncode != 1 or not found or not expected or "Sanitizer" in done.stderr:
+    if not found or not expected or "Sanitizer" in done.stderr or done.returncode != exit_code(done.stderr):
         asked = " or ".join(codes) or "an error"
         raise Mismatch(f"not refused with {asked}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
     if out is not None and out.exists():

@@ -34,6 +34,7 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "lithify_options_set_discover": (ctypes.c_int, [Handle, ctypes.c_int]),
     "lithify_options_set_self_check": (ctypes.c_int, [Handle, ctypes.c_int]),
     "lithify_options_set_unroll": (ctypes.c_int, [Handle, ctypes.c_int64]),
+    "lithify_options_set_budget": (ctypes.c_int, [Handle, ctypes.c_int64]),
     "lithify_options_add_also": (ctypes.c_int, [Handle, Text]),
     "lithify_options_add_also_bytes": (ctypes.c_int, [Handle, Text, Size]),
     "lithify_options_add_custom_opset": (ctypes.c_int, [Handle, Text, ctypes.c_int]),

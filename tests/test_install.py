@@ -78,7 +78,7 @@ def test_examples_of_c(prefix: Path, tmp_path: Path) -> None:
     library = next(prefix.rglob("liblithify.so"))
     script = ROOT / "examples" / "ctypes" / "export.py"
     printed = run(sys.executable, script, library, DATA / "linear.pt", tmp_path / "ctypes.onnx", SPEC)
-    assert [v["shape"] for v in json.loads(printed)["outputs"]] == [["B", "3"]]
+    assert [v["shape"] for v in json.loads(printed)["outputs"]] == [["B", 3]]
     assert (tmp_path / "c.onnx").read_bytes() == (tmp_path / "ctypes.onnx").read_bytes()
 
 

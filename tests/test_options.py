@@ -27,7 +27,7 @@ DATA = ROOT / "tests" / "data"
 # Members of ExportOptions that are not options: who reads the messages.
 NO_OPTIONS = {"interface"}
 # Options of the program that are not about the model, and short forms.
-OF_THE_PROGRAM = {"--help", "--output", "--json", "--verbose", "--quiet", "--no-recover", "--at"}
+OF_THE_PROGRAM = {"--help", "--output", "--json", "--verbose", "--quiet", "--no-recover", "--at", "--report"}
 # The same option by another function.
 ALSO_IN_C = {"lithify_options_add_also_bytes"}
 
@@ -382,12 +382,14 @@ def test_sizes_in_c(lib: ctypes.CDLL, options: int, tmp_path: Path) -> None:  # 
         for name in ("strict", "discover", "self_check"):
             assert getattr(lib, f"lithify_options_set_{name}")(handle, 2) == status
         assert lib.lithify_options_set_unroll(handle, -1) == status
+        assert lib.lithify_options_set_budget(handle, 0) == status
         assert lib.lithify_options_add_also(handle, b"") == status
         assert lib.lithify_options_add_also_bytes(handle, None, 3) == status
         assert lib.lithify_options_add_custom_opset(handle, b"mine", 0) == status
     assert lib.lithify_options_set_discover(options, 1) == OK
     assert lib.lithify_options_set_self_check(options, 1) == OK
     assert lib.lithify_options_set_unroll(options, 4) == OK
+    assert lib.lithify_options_set_budget(options, 4) == OK
     assert lib.lithify_options_add_custom_opset(options, b"mine", 2) == OK
 
 
@@ -408,6 +410,6 @@ def test_versions_of_custom_domains(tmp_path: Path, out: Path) -> None:
     assert {o.domain: o.version for o in onnx.load(str(out)).opset_import}["lithify_domain"] == 7
     for bad in ("lithify_domain", "=2", "lithify_domain=0", "lithify_domain=x", "lithify_domain=99999999999"):
         done = subprocess.run([*command, bad], capture_output=True, text=True)
-        assert done.returncode == 1 and "--custom-opset" in done.stderr
+        assert done.returncode == 2 and "--custom-opset" in done.stderr
     lithify.convert(model, out, allow_custom=True, custom_opsets={"lithify_domain": 3})
     assert {o.domain: o.version for o in onnx.load(str(out)).opset_import}["lithify_domain"] == 3

@@ -62,7 +62,7 @@ LITHIFY_API lithify_options* lithify_options_new(void);
 /** Frees options; NULL is fine. */
 LITHIFY_API lithify_status lithify_options_free(lithify_options* options);
 
-/** The ONNX opset, 9 to 26. */
+/** The ONNX opset, 9 to 26. Without it, the lowest from 18 on that can express the model. */
 LITHIFY_API lithify_status lithify_options_set_opset(lithify_options* options, int opset);
 /** Instead of an opset: the newest that a runtime loads, "ort-1.17". */
 LITHIFY_API lithify_status lithify_options_set_target(lithify_options* options, const char* runtime);
@@ -105,6 +105,8 @@ enum {
 LITHIFY_API lithify_status lithify_options_set_state(lithify_options* options, int state);
 /** Unrolls loops of at most this many iterations, where that is known; others become Loop. */
 LITHIFY_API lithify_status lithify_options_set_unroll(lithify_options* options, int64_t iterations);
+/** Allows this many times the default work and memory that a program may take at export, from 1 to 1000. */
+LITHIFY_API lithify_status lithify_options_set_budget(lithify_options* options, int64_t times);
 
 /** Declarations of custom operators, the text of a file as docs/custom-operators.md describes it. */
 LITHIFY_API lithify_status lithify_options_set_custom_operators(lithify_options* options, const char* declarations);

@@ -46,7 +46,7 @@ class LITHIFY_API ExportError : public std::runtime_error {
 
 constexpr int lowest_opset = 9;    ///< the lowest ONNX opset that can be written
 constexpr int highest_opset = 26;  ///< the highest one
-constexpr int default_opset = 18;  ///< the one of ExportOptions
+constexpr int default_opset = 18;  ///< the lowest one that is chosen where the options have none
 
 /// An interface of Lithify. Messages name options as it spells them.
 enum class Interface { Cpp, C, Python, CommandLine };
@@ -88,17 +88,28 @@ struct ModelSource {
   std::map<std::string, LiveTensor> weights;  ///< by name in the state dict; tied ones have the same memory
 };
 
-/// A runtime, and the newest opset that it loads.
+/// A release of a runtime or converter, and the newest opset that it loads.
 struct Runtime {
-  std::string name;  ///< "ort-1.17"
-  int opset = 0;     ///< the newest that it loads
+  std::string name;    ///< "ort-1.17"
+  int opset = 0;       ///< the newest that it loads; 0 when it loads no ONNX file
+  std::string source;  ///< where that is documented
 };
 
-/// The known runtimes, oldest first.
+/// The known releases, by runtime and the oldest first: ONNX Runtime (ort), TensorRT (tensorrt), OpenVINO (openvino),
+/// Core ML Tools (coremltools).
 LITHIFY_API const std::vector<Runtime>& runtimes();
 
-/// The opset to write for a runtime: its newest, at most highest_opset. An unknown release gets the opset of the known
-/// release before it, which it loads too. Throws ExportError for a name that is not a runtime.
+/// What to write for a release of a runtime.
+struct Target {
+  int opset = 0;      ///< its newest, at most highest_opset
+  Runtime known;      ///< the release of the table that decides: the same one, or the last before it
+  bool exact = true;  ///< whether the release is in the table; else it loads `opset`, and perhaps newer ones
+};
+
+/// What to write for a runtime. Throws ExportError for a name that is not one, and for a release that loads none of the
+/// opsets that can be written.
+LITHIFY_API Target target_for(const std::string& runtime);
+/// The opset of it.
 LITHIFY_API int opset_for(const std::string& runtime);
 
 /// One call of a custom operator, as its plug-in sees it: the arguments by their names in the schema, and functions
@@ -146,7 +157,8 @@ struct CustomOperator {
 
 /// The options of an export. Every interface has them; src/base/options.def is the table of their spellings.
 struct ExportOptions {
-  int opset = default_opset;  ///< ONNX opset, lowest_opset to highest_opset
+  /// ONNX opset, lowest_opset to highest_opset. Without it, the lowest from default_opset on that can express the model.
+  std::optional<int> opset;
   /// Types and sizes of inputs that the file does not have, or others than it has: "x:float32[batch,3,224,224]". A size
   /// is a number, a name (then it is dynamic), or "name=2", which gives the size in the sample as well.
   std::vector<std::string> inputs;
@@ -180,6 +192,8 @@ struct ExportOptions {
   State state = State::Refuse;  ///< what happens to buffers that the model changes
   /// Loops of at most this many iterations, where that is known, are unrolled; others become Loop.
   int64_t unroll = 128;
+  /// A program may take this many times the default work and memory at export, from 1 to 1000.
+  int64_t budget = 1;
   /// Live models are run at most this many times at other sizes, to capture what they do there. What is left out limits
   /// the claims.
   int64_t capture_runs = 24;
@@ -336,7 +350,7 @@ struct OpsetStatus {
 /// Whether a model can be exported.
 struct CheckResult {
   bool exportable = false;                ///< to `opset`
-  int opset = 0;                          ///< the one of the options
+  int opset = 0;                          ///< the one of the options, or the one that was chosen
   std::vector<OperatorStatus> operators;  ///< of the program
   std::vector<Message> messages;          ///< every reason why not, warnings and notes
   std::vector<OpsetStatus> opsets;        ///< every opset; empty when something else is wrong with the model
@@ -348,9 +362,17 @@ struct CheckResult {
 /// known, the operators are those in the code. Throws ExportError only for files that cannot be read.
 LITHIFY_API CheckResult check_file(const ModelSource& model, const ExportOptions& options = {});
 
+/// A tensor of a file.
+struct TensorInfo {
+  std::string name;            ///< in the file
+  std::string dtype;           ///< "float32"
+  std::vector<int64_t> shape;  ///< its sizes
+  uint64_t bytes = 0;          ///< of its elements
+};
+
 /// The contents of a model file.
 struct InspectResult {
-  std::string kind;                                    ///< "TorchScript" or "torch.export"
+  std::string kind;                                    ///< "TorchScript", "torch.export", "state dict", "safetensors"
   std::string release;                                 ///< of PyTorch, where the file has it
   int64_t file_version = 0;                            ///< of the file format
   std::vector<ValueInfo> inputs;                       ///< of forward, as far as the file has their types
@@ -359,11 +381,66 @@ struct InspectResult {
   uint64_t weights = 0;                                ///< number of tensors
   uint64_t weight_bytes = 0;                           ///< size of all of them
   std::string code;                                    ///< the program, as TorchScript prints it
+  std::vector<TensorInfo> tensors;                     ///< of a state dict, by name
   std::optional<DiscoverResult> dynamic;               ///< what discover_file found, where the caller put it here
 };
 
-/// Reads a model file without exporting it. Throws ExportError for files that cannot be read.
+/// Reads a model file without exporting it, or the names and sizes of a file that has only weights. Throws ExportError
+/// for files that cannot be read.
 LITHIFY_API InspectResult inspect_file(const ModelSource& model);
+
+/// What is in an ONNX file, whatever wrote it.
+struct OnnxSummary {
+  int64_t ir_version = 0;                               ///< of the file format
+  std::string producer;                                 ///< name and version, where the file has them
+  std::vector<std::pair<std::string, int64_t>> opsets;  ///< domain and version; the standard domain is "ai.onnx"
+  std::vector<ValueInfo> inputs;                        ///< without those that are initializers
+  std::vector<ValueInfo> outputs;                       ///< of the graph
+  std::vector<std::pair<std::string, int>> nodes;       ///< operator and count, most frequent first; bodies included
+  std::vector<std::pair<std::string, int>> modules;     ///< nodes by module, "encoder.layers.0", in the file's order
+  std::vector<std::string> functions;                   ///< functions that the file defines
+  uint64_t weights = 0;                                 ///< number of initializers
+  uint64_t weight_bytes = 0;                            ///< size of all initializers
+  std::vector<TensorInfo> largest;                      ///< the largest initializers
+  std::vector<std::string> external_files;              ///< files that have the contents of initializers
+  std::vector<std::pair<std::string, std::string>> metadata;  ///< keys and texts
+  uint64_t file_bytes = 0;                                    ///< size of the file
+};
+
+/// Summarizes an ONNX file. Reads it once, front to back; contents of weights are skipped. Throws ExportError for a
+/// file that is damaged or not ONNX.
+LITHIFY_API OnnxSummary show_file(const std::string& model);
+/// The same of a file in memory.
+LITHIFY_API OnnxSummary show_file(Bytes model);
+
+/// A weight that two ONNX files have with other contents.
+struct WeightChange {
+  std::string name;      ///< in the first file
+  std::string other;     ///< in the second file
+  std::string what;      ///< "contents", "type" or "renamed"
+  TensorInfo before;     ///< in the first file
+  TensorInfo after;      ///< in the second file
+  uint64_t changed = 0;  ///< how many elements differ; of "contents" only
+  double largest = 0;    ///< the largest difference of two elements; of "contents" only
+};
+
+/// Two ONNX files beside each other. Lines of texts begin with "- " for the first file and "+ " for the second one.
+struct DiffResult {
+  std::vector<std::string> interface;  ///< inputs, outputs, opsets and metadata that differ
+  std::vector<std::string> operators;  ///< counts of operators that differ: "- 3 Reshape", "+ 2 Reshape"
+  std::vector<std::string> modules;    ///< the same by module
+  bool same_graph = true;              ///< whether nodes compute the same from inputs and weights; names do not matter
+  std::vector<WeightChange> weights;   ///< those with other contents, another type or another name
+  std::vector<TensorInfo> removed;     ///< weights of the first file only
+  std::vector<TensorInfo> added;       ///< weights of the second file only
+  uint64_t equal_weights = 0;          ///< how many are equal
+  /// Whether nothing differs.
+  LITHIFY_API bool same() const;
+};
+
+/// Compares two ONNX files: interface, operators, structure by module, and weights with their contents. Throws
+/// ExportError for a file that is damaged or not ONNX, and for external data that is missing.
+LITHIFY_API DiffResult diff_files(const std::string& before, const std::string& after);
 
 /// One operator that can be exported.
 struct SupportedOperator {
@@ -375,12 +452,30 @@ struct SupportedOperator {
 /// All operators that can be exported, by name.
 LITHIFY_API std::vector<SupportedOperator> supported_operators();
 
-/// A result as JSON. The keys are the names of the members; an opset has the runtimes that load it as well.
+/// How a result is written for people.
+struct TextStyle {
+  size_t width = 0;    ///< columns to wrap lines to; 0 for as long as they are
+  bool color = false;  ///< whether to color them by escape codes of terminals
+  bool whole = false;  ///< whether to list everything, however long that is
+};
+
+/// A result for people: lines that end in a line feed.
+LITHIFY_API std::string to_text(const ExportResult& result, const TextStyle& style = {});
+LITHIFY_API std::string to_text(const CheckResult& result, const TextStyle& style = {});
+LITHIFY_API std::string to_text(const InspectResult& result, const TextStyle& style = {});
+LITHIFY_API std::string to_text(const OnnxSummary& summary, const TextStyle& style = {});
+LITHIFY_API std::string to_text(const DiffResult& result, const TextStyle& style = {});
+LITHIFY_API std::string to_text(const std::vector<Message>& messages, const TextStyle& style = {});
+
+/// A result as JSON, which docs/lithify.schema.json describes. The keys are the names of the members; a size of a shape
+/// is a number, a name or formula, or null where it is not known; an opset has the runtimes that load it as well.
 LITHIFY_API std::string to_json(const ExportResult& result);
 LITHIFY_API std::string to_json(const Claims& claims);
 LITHIFY_API std::string to_json(const ClaimAnswer& answer);
 LITHIFY_API std::string to_json(const CheckResult& result);
 LITHIFY_API std::string to_json(const InspectResult& result);
+LITHIFY_API std::string to_json(const OnnxSummary& summary);
+LITHIFY_API std::string to_json(const DiffResult& result);
 LITHIFY_API std::string to_json(const std::vector<SupportedOperator>& operators);
 LITHIFY_API std::string to_json(const std::vector<Message>& messages);  ///< {"messages": [...]}
 

@@ -157,6 +157,7 @@ void define_options(nb::module_& m) {
   define_option(options, "output_names", &ExportOptions::output_names);
   define_option(options, "strict", &ExportOptions::strict);
   define_option(options, "unroll", &ExportOptions::unroll);
+  define_option(options, "budget", &ExportOptions::budget);
   define_option(options, "capture_runs", &ExportOptions::capture_runs);
   define_option(options, "capture_seconds", &ExportOptions::capture_seconds);
   define_option(options, "custom_ops", &ExportOptions::custom_ops);
@@ -422,6 +423,16 @@ void define_claims(nb::module_& m) {
       .def("__repr__", [](const Claims& self) { return "<Claims: " + self.str() + ">"; });
 }
 
+template <class Result>
+std::string shown(const Result& self) {
+  return to_text(self);
+}
+
+template <class Result>
+std::string text_of(const Result& self, size_t width, bool color) {
+  return to_text(self, {.width = width, .color = color});
+}
+
 void define_results(nb::module_& m) {
   nb::class_<Message>(m, "Message", "An error, a warning or a note.")
       .def_ro("code", &Message::code)
@@ -441,6 +452,11 @@ void define_results(nb::module_& m) {
       .def_ro("rank_known", &ValueInfo::rank_known)
       .def("__str__", &ValueInfo::str)
       .def("__repr__", [](const ValueInfo& self) { return "<" + self.str() + ">"; });
+  nb::class_<TensorInfo>(m, "TensorInfo", "A tensor of a file.")
+      .def_ro("name", &TensorInfo::name)
+      .def_ro("dtype", &TensorInfo::dtype)
+      .def_ro("shape", &TensorInfo::shape)
+      .def_ro("bytes", &TensorInfo::bytes);
   define_claims(m);
   nb::class_<ExportResult>(m, "ExportResult", "What an export wrote.")
       .def_ro("inputs", &ExportResult::inputs)
@@ -457,7 +473,10 @@ void define_results(nb::module_& m) {
       .def_ro("messages", &ExportResult::messages)
       .def_ro("graph_text", &ExportResult::graph_text)
       .def_ro("capture", &ExportResult::capture)
-      .def_ro("capture_reason", &ExportResult::capture_reason);
+      .def_ro("capture_reason", &ExportResult::capture_reason)
+      .def("__str__", shown<ExportResult>)
+      .def("text", text_of<ExportResult>, "width"_a = 0, "color"_a = false,
+           "The table that the command line prints, wrapped to a width unless that is 0.");
   nb::class_<OperatorStatus>(m, "OperatorStatus", "One operator of a program that was checked.")
       .def_ro("name", &OperatorStatus::name)
       .def_ro("count", &OperatorStatus::count)
@@ -474,7 +493,8 @@ void define_results(nb::module_& m) {
       .def_ro("opsets", &CheckResult::opsets)
       .def_ro("lowest_opset", &CheckResult::lowest_opset)
       .def_ro("fewest_nodes_opset", &CheckResult::fewest_nodes_opset)
-      .def("__bool__", [](const CheckResult& self) { return self.exportable; });
+      .def("__bool__", [](const CheckResult& self) { return self.exportable; })
+      .def("__str__", shown<CheckResult>);
   nb::class_<InspectResult>(m, "InspectResult", "The contents of a model file.")
       .def_ro("kind", &InspectResult::kind)
       .def_ro("file_version", &InspectResult::file_version)
@@ -483,7 +503,44 @@ void define_results(nb::module_& m) {
       .def_ro("operators", &InspectResult::operators)
       .def_ro("weights", &InspectResult::weights)
       .def_ro("weight_bytes", &InspectResult::weight_bytes)
-      .def_ro("code", &InspectResult::code);
+      .def_ro("code", &InspectResult::code)
+      .def_ro("tensors", &InspectResult::tensors)
+      .def("__str__", shown<InspectResult>);
+  nb::class_<OnnxSummary>(m, "OnnxSummary", "What is in an ONNX file.")
+      .def_ro("ir_version", &OnnxSummary::ir_version)
+      .def_ro("producer", &OnnxSummary::producer)
+      .def_ro("opsets", &OnnxSummary::opsets)
+      .def_ro("inputs", &OnnxSummary::inputs)
+      .def_ro("outputs", &OnnxSummary::outputs)
+      .def_ro("nodes", &OnnxSummary::nodes)
+      .def_ro("modules", &OnnxSummary::modules)
+      .def_ro("functions", &OnnxSummary::functions)
+      .def_ro("weights", &OnnxSummary::weights)
+      .def_ro("weight_bytes", &OnnxSummary::weight_bytes)
+      .def_ro("largest", &OnnxSummary::largest)
+      .def_ro("external_files", &OnnxSummary::external_files)
+      .def_ro("metadata", &OnnxSummary::metadata)
+      .def_ro("file_bytes", &OnnxSummary::file_bytes)
+      .def("__str__", shown<OnnxSummary>);
+  nb::class_<WeightChange>(m, "WeightChange", "A weight that two ONNX files have with other contents.")
+      .def_ro("name", &WeightChange::name)
+      .def_ro("other", &WeightChange::other)
+      .def_ro("what", &WeightChange::what)
+      .def_ro("before", &WeightChange::before)
+      .def_ro("after", &WeightChange::after)
+      .def_ro("changed", &WeightChange::changed)
+      .def_ro("largest", &WeightChange::largest);
+  nb::class_<DiffResult>(m, "DiffResult", "Two ONNX files beside each other; true where they differ.")
+      .def_ro("interface", &DiffResult::interface)
+      .def_ro("operators", &DiffResult::operators)
+      .def_ro("modules", &DiffResult::modules)
+      .def_ro("same_graph", &DiffResult::same_graph)
+      .def_ro("weights", &DiffResult::weights)
+      .def_ro("removed", &DiffResult::removed)
+      .def_ro("added", &DiffResult::added)
+      .def_ro("equal_weights", &DiffResult::equal_weights)
+      .def("__bool__", [](const DiffResult& self) { return !self.same(); })
+      .def("__str__", shown<DiffResult>);
   nb::class_<SupportedOperator>(m, "SupportedOperator", "One operator that can be exported.")
       .def_ro("name", &SupportedOperator::name)
       .def_ro("schemas", &SupportedOperator::schemas)
@@ -507,6 +564,9 @@ NB_MODULE(_core, m) {
   m.def("check_model", check_model, "model"_a, "weights"_a, "options"_a);
   m.def("inspect_model", inspect_model, "model"_a);
   m.def("read_claims", claims_of, "file"_a);
+  m.def(
+      "show_file", [](const std::string& model) { return show_file(model); }, "model"_a);
+  m.def("diff_files", diff_files, "before"_a, "after"_a);
   m.def("supported_operators", supported_operators);
   m.def("opset_for", opset_for, "runtime"_a);
   m.attr("lowest_opset") = lowest_opset;

@@ -9,28 +9,33 @@ torch is imported when a live model is exported, and onnxruntime when a result i
 
 from __future__ import annotations
 
+from lithify import llm
 from lithify._core import Claims, supported_operators
 from lithify._core import version as __version__
 from lithify._custom import ops
-from lithify._errors import ExportError
+from lithify._errors import ExportError, ExportWarning
 from lithify._export import Result, export
-from lithify._files import check, claims, convert, inspect
+from lithify._files import check, claims, convert, diff, inspect, show
 from lithify._patch import patch
 from lithify._verify import Verification, verify
 
 __all__ = [
     "Claims",
     "ExportError",
+    "ExportWarning",
     "Result",
     "Verification",
     "__version__",
     "check",
     "claims",
     "convert",
+    "diff",
     "export",
     "inspect",
+    "llm",
     "ops",
     "patch",
+    "show",
     "supported_operators",
     "verify",
 ]

@@ -1,4 +1,4 @@
-"""python -m lithify verify: an exported model beside the file that it was made from. `lithify verify` is the same."""
+"""The commands that need PyTorch: `python -m lithify verify` and `python -m lithify llm`. `lithify verify` is the same."""
 
 from __future__ import annotations
 
@@ -8,32 +8,78 @@ import os
 import sys
 from typing import Any
 
-from lithify import inspect, verify
+from lithify import inspect, llm, verify
 from lithify._errors import ExportError
+
+NEEDED = {
+    "verify": ("torch", "onnx", "onnxruntime"),
+    "llm": ("torch", "transformers", "onnxruntime"),
+}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="lithify", description="the commands that need PyTorch")
-    command = parser.add_subparsers(required=True).add_parser(
-        "verify", help="compare a PyTorch model with the ONNX model that was exported from it"
-    )
+    commands = parser.add_subparsers(required=True, dest="command")
+    _add_verify(commands.add_parser("verify", help="compare a PyTorch model with the ONNX model that was exported from it"))
+    _add_llm(commands.add_parser("llm", help="export a saved model of transformers as a folder that generates text"))
+    asked = parser.parse_args()
+    missing = [name for name in NEEDED[asked.command] if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"error: lithify {asked.command} needs {', '.join(missing)}: pip install {' '.join(missing)}", file=sys.stderr)
+        return 2
+    try:
+        return asked.run(asked)  # type: ignore[no-any-return]
+    except (ExportError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _add_verify(command: argparse.ArgumentParser) -> None:
     command.add_argument("reference", help="a file of torch.jit.save or torch.export.save")
     command.add_argument("model", help="the ONNX model")
     command.add_argument("--inputs", help="a file of torch.save with the tuple of arguments; random ones if it is left out")
     command.add_argument("--size", action="append", type=_size, help="sizes to run at: batch=4,seq=7")
-    asked = parser.parse_args()
-    missing = [name for name in ("torch", "onnx", "onnxruntime") if importlib.util.find_spec(name) is None]
-    if missing:
-        print(f"error: lithify verify needs {', '.join(missing)}: pip install {' '.join(missing)}", file=sys.stderr)
-        return 2
-    try:
-        args = _saved(asked.inputs) if asked.inputs else _sample(asked.reference)
-        seen = verify(asked.reference, asked.model, args, sizes=asked.size)
-    except (ExportError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    command.set_defaults(run=_verify)
+
+
+def _verify(asked: argparse.Namespace) -> int:
+    args = _saved(asked.inputs) if asked.inputs else _sample(asked.reference)
+    seen = verify(asked.reference, asked.model, args, sizes=asked.size)
     print(seen)
     return 0 if seen else 1
+
+
+def _add_llm(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", help="a folder of save_pretrained: a generative model, with its tokenizer if it has one")
+    command.add_argument("-o", "--output", required=True, help="the folder to write")
+    command.add_argument("--opset", help="ONNX opset, 'latest', or a runtime such as ort-1.17")
+    command.add_argument("--last-logits", action="store_true", help="the logits of the last token only")
+    command.add_argument("--no-verify", action="store_true", help="do not compare the files with the model")
+    command.set_defaults(run=_llm)
+
+
+def _llm(asked: argparse.Namespace) -> int:
+    from lithify.llm._saved import loaded, tokenizer_of
+
+    def say(step: str) -> None:
+        print(f"{step} ...", file=sys.stderr, flush=True)
+
+    say("reading the model")
+    model, tokenizer = loaded(asked.model), tokenizer_of(asked.model)
+    if tokenizer is None:
+        print(f"note: {asked.model} has no tokenizer: the folder gets none", file=sys.stderr)
+    opset = int(asked.opset) if asked.opset and asked.opset.isdecimal() else asked.opset
+    written = llm.export(
+        model,
+        asked.output,
+        tokenizer,
+        last_logits=asked.last_logits,
+        opset_version=opset,
+        verify=not asked.no_verify,
+        progress=say,
+    )
+    print(written)
+    return 0
 
 
 def _size(text: str) -> dict[str, int]:

@@ -199,7 +199,7 @@ def _elements(f: Follower, tensor: torch.Tensor, numbers: list[Any]) -> Any:
     """The lists of tolist(). The numbers in them are added to `numbers`."""
     sizes = _torch.sizes_of(tensor)
     if sizes:
-        return [_elements(f, tensor[i], numbers) for i in range(sizes[0])]
+        return [_elements(f, row, numbers) for row in tensor.unbind()]
     numbers.append(f.number(tensor))
     return numbers[-1]
 

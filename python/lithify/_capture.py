@@ -22,13 +22,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from lithify import _guards, _mistakes, _patched, _torch
+from lithify import _caches, _guards, _mistakes, _patched, _torch
 from lithify._errors import CannotCapture, CannotRun
 from lithify._follow import Follower, Known
 from lithify._follow import UsedByPython as UsedByPython
 from lithify._functions import Functions
 from lithify._signature import Arguments
-from lithify._structure import Leaves, flatten, tensor_of, unique
+from lithify._structure import Leaves, flatten, is_quantized, scheme_of, tensor_of, unique
 from lithify._watch import Followed, Level
 
 Live = tuple[int, str, list[int], list[int]]  # address, dtype, sizes, strides
@@ -46,6 +46,7 @@ class Capture:
     followed: Followed | None = None  # what is known of sizes outside of the program, if they were followed
     changed: list[str] = field(default_factory=list)  # numbers of the model that the run changed
     state: list[str] = field(default_factory=list)  # those of them that results depend on
+    asked_tracing: bool = False  # whether the model asked if it is traced
     guards: list[str] = field(default_factory=list)  # where contents are checked: another outcome than the recorded one raises
     notes: list[str] = field(default_factory=list)  # for the user
     keep: list[torch.Tensor] = field(default_factory=list)
@@ -68,9 +69,10 @@ def trace(
     functions: Functions,
     known: Known,
     reset: Callable[[], None],
+    check_runs: Callable[[], None],
 ) -> Capture:
     """Records one run of `call` on the sample. `root` owns the weights that it uses, if any; `known` gets the questions that
-    are no branches; `reset` puts the model back where another run is needed."""
+    are no branches; `reset` puts the model back where another run is needed; `check_runs` raises where the model itself fails."""
     resets = itertools.chain([lambda: None], itertools.repeat(reset))
 
     def run(follower: Follower) -> Capture:
@@ -88,6 +90,9 @@ def trace(
             raise
         except Exception as error:
             if level != LEVELS[-1]:
+                if not failed:
+                    reset()
+                    check_runs()
                 failed = failed or first_line(error)
                 continue
             raise
@@ -101,6 +106,7 @@ def trace(
     captured.notes += _notes(level, failed)
     captured.data = [text for text in captured.data if text not in follower.checks]
     captured.guards = list(follower.checks)
+    captured.asked_tracing = follower.asked_tracing
     return captured
 
 
@@ -113,7 +119,8 @@ def _notes(level: Level, failed: str) -> list[str]:
 def _recorded(
     root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions, follower: Follower
 ) -> Capture:
-    adapter, outputs, left_out = _adapter(root, call, arguments, follower.results)
+    adapter, outputs, notes = _adapter(root, _with_writes(root, call), arguments, follower.results)
+    weights, keep = live_weights(root) if root is not None else ({}, [])  # before the model puts others in their place
     with warnings.catch_warnings(), torch.no_grad(), functions.recorded(), _patched.replaced(follower, _modules(root, call)):
         warnings.simplefilter("ignore")
         sample = [t.clone() for t in arguments.tensors]  # the model may change them
@@ -124,9 +131,33 @@ def _recorded(
             follower.close()
     if not outputs:
         raise CannotRun("the model returns no tensor, and a file needs an output")
-    weights, keep = live_weights(root) if root is not None else ({}, [])
     file = _torch.saved(recorded, weights)
-    return Capture("trace", file, weights, outputs, follower.data, follower.followed(), notes=left_out, keep=keep)
+    return Capture("trace", file, weights, outputs, follower.data, follower.followed(), notes=notes, keep=keep)
+
+
+def _with_writes(root: nn.Module | None, call: Callable[..., Any]) -> Callable[..., Any]:
+    """The call, with a write to each registered buffer in whose place it puts a tensor, for the trace to show."""
+    if root is None:
+        return call
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        before = [(m._buffers, name, t) for m in root.modules() for name, t in m._buffers.items() if t is not None]
+        result = call(*args, **kwargs)
+        writes = [(t, new) for buffers, name, t in before if (new := buffers.get(name)) is not t and _fits(new, t)]
+        if not writes:
+            return result
+        leaves: Leaves = []
+        rebuild = flatten(result, "", leaves)  # results may be views of what is written to
+        result = rebuild(iter([v.clone() if isinstance(v, torch.Tensor) else v for _, v in leaves]))
+        for t, new in writes:
+            t.copy_(new)
+        return result
+
+    return run
+
+
+def _fits(new: torch.Tensor | None, old: torch.Tensor) -> bool:
+    return new is not None and new.shape == old.shape and new.dtype == old.dtype
 
 
 def _modules(root: nn.Module | None, call: Callable[..., Any]) -> list[ModuleType]:
@@ -138,14 +169,15 @@ def _modules(root: nn.Module | None, call: Callable[..., Any]) -> list[ModuleTyp
 
 def export(root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, axes: Sequence[dict[int, str]]) -> Capture:
     """torch.export of `call`, with the axes of each tensor open that are named. It never leaves out a branch silently."""
-    adapter, outputs, left_out = _adapter(root, call, arguments)
+    adapter, outputs, notes = _adapter(root, call, arguments)
     # Sizes 0 and 1 are special to torch.export, and would be fixed.
     sample = [_at_least_two(t, named) for t, named in zip(arguments.tensors, axes, strict=True)]
     shapes = tuple({axis % max(t.dim(), 1): torch.export.Dim.AUTO for axis in a} for t, a in zip(sample, axes, strict=True))
     same = True
     with warnings.catch_warnings(), torch.no_grad(), _silent():
         warnings.simplefilter("ignore")
-        program = torch.export.export(adapter, tuple(sample), dynamic_shapes=shapes, strict=False)
+        with _torch.texts_refused():
+            program = torch.export.export(adapter, tuple(sample), dynamic_shapes=shapes, strict=False)
         with contextlib.suppress(Exception):  # at sizes of the sample that the program does not take, for one
             same = _is_same(program.module(), adapter, sample)
         program = _torch.with_operators_only(program)
@@ -153,7 +185,7 @@ def export(root: nn.Module | None, call: Callable[..., Any], arguments: Argument
         raise CannotCapture("the program that torch.export captured gives other results on the sample than the model")
     captured = exported(program)
     captured.outputs = list(outputs)
-    captured.notes += left_out
+    captured.notes += notes
     return captured
 
 
@@ -169,6 +201,25 @@ def _is_same(captured: Callable[..., Any], model: Callable[..., Any], sample: Se
     """Whether both have the same results, as far as the model has the same twice. Some ask whether they are captured."""
     expected = _results(model, sample)
     return _alike(expected, _results(captured, sample)) or not _alike(expected, _results(model, sample))
+
+
+def is_other_when_traced(model: Callable[..., Any], sample: Sequence[torch.Tensor]) -> bool:
+    """Whether the model has other results where it is told that it is traced: on the sample, or where masks hide nothing."""
+    before = torch.jit.is_tracing
+    for tensors in (sample, [torch.ones_like(t) if _is_mask(t) else t for t in sample]):
+        expected = _results(model, tensors)
+        torch.jit.is_tracing = lambda: True
+        try:
+            if not _alike(expected, _results(model, tensors)):
+                return True
+        finally:
+            torch.jit.is_tracing = before
+    return False
+
+
+def _is_mask(tensor: torch.Tensor) -> bool:
+    """Whether it holds nothing but 0 and 1."""
+    return not tensor.is_floating_point() and not tensor.is_complex() and bool(((tensor == 0) | (tensor == 1)).all())
 
 
 def repeats(model: Callable[..., Any], sample: Sequence[torch.Tensor]) -> bool:
@@ -278,19 +329,22 @@ def _adapter(
     more: Callable[[], Sequence[torch.Tensor]] = tuple,
 ) -> tuple[nn.Module, list[str], list[str]]:
     """A module that takes and returns tensors only, with the parameters, buffers and children of `root`, so that their names
-    stay. The names of its outputs, and notes on results that are left out, are known once it has run; `more` is what it returns
-    after them."""
+    stay. The names of its outputs, and notes on results that are not in the file as they are, are known once it has run; `more`
+    is what it returns after them."""
     outputs: list[str] = []
-    left_out: list[str] = []
+    notes: list[str] = []
 
     def forward(_: nn.Module, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         args, kwargs = arguments.rebuild(tensors)
         leaves: Leaves = []
         others: Leaves = []
         flatten(call(*args, **kwargs), "", leaves, others)
+        for name, value in others:
+            _caches.check_result(value, name)
         outputs[:] = _output_names([name for name, _ in leaves])
         names = _output_names([name for name, _ in others])
-        left_out[:] = [f"'{n}' is not in the file: it is {_shown(v)}" for n, (_, v) in zip(names, others, strict=True)]
+        notes[:] = [f"'{n}' is not in the file: it is {_shown(v)}" for n, (_, v) in zip(names, others, strict=True)]
+        notes.extend(dequantized(n, leaf) for n, (_, leaf) in zip(outputs, leaves, strict=True) if is_quantized(leaf))
         return (*(tensor_of(leaf) for _, leaf in leaves), *more())
 
     names = ("self", *_identifiers(arguments.names))
@@ -303,7 +357,13 @@ def _adapter(
         adapter._parameters = root._parameters
         adapter._buffers = root._buffers
         adapter._modules = root._modules
-    return adapter, outputs, left_out
+        vars(adapter).update({name: v for name, v in vars(root).items() if isinstance(v, torch.ScriptObject)})
+    return adapter, outputs, notes
+
+
+def dequantized(name: str, quantized: torch.Tensor) -> str:
+    """A note on an input or output."""
+    return f"'{name}' has the dequantized values of a quantized tensor: {scheme_of(quantized)}"
 
 
 def _shown(value: Any) -> str:
@@ -316,9 +376,17 @@ def _identifiers(names: Sequence[str]) -> list[str]:
 
 
 def _output_names(paths: list[str]) -> list[str]:
-    """One output is "output", those of a tuple are "output_0", ...; what has a name in the model keeps it."""
-    named = [f"output_{path}".rstrip("_") if path[:1].isdigit() or not path else path for path in paths]
-    return unique([name.replace("past_key_values.", "present.", 1) for name in named])
+    """One output is "output", those of a tuple are "output_0", ...; what has a name in the model keeps it. Of a cache it is
+    "present.0.key"."""
+    caches = {path.partition(".")[0] for path in paths if "." in path}
+
+    def named(path: str) -> str:
+        head, _, part = path.partition(".")
+        if part:
+            return f"present.{part}" if len(caches) == 1 else f"present_{head}.{part}"
+        return f"output_{path}".rstrip("_") if path[:1].isdigit() or not path else path
+
+    return unique([named(path) for path in paths])
 
 
 def first_line(error: Exception) -> str:

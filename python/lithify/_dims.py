@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from lithify import _core
+from lithify import _caches, _core
 from lithify._errors import ExportError
 from lithify._mistakes import did_you_mean
 from lithify._signature import Arguments
@@ -36,6 +36,30 @@ def _axis(name: str, axis: Any) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int):
         raise ExportError(f"dynamic_axes of '{name}' has the axis {axis!r}, which is not an integer")
     return axis
+
+
+def with_windows(axes: Axes, arguments: Arguments) -> tuple[Axes, Bounds]:
+    """The axes with formulas for the lengths of layers that keep the last tokens of the past only. What the user calls the length
+    of the past is that of all tokens: `past` is `Min(past, 7)` there. Where no other axis has it, it follows from the mask.
+    Without a mask, a full window does not show how long the past is, and positions that are given do: the length has a bound."""
+    windows = {n: w for n, w in _caches.windows(arguments.structure).items() if 2 in axes.get(n, {})}
+    bounds: Bounds = {}
+    if not windows:
+        return axes, bounds
+    out = {name: dict(named) for name, named in axes.items()}
+    others = [label for name, named in axes.items() for axis, label in named.items() if name not in windows or axis != 2]
+    mask, tokens = out.get("attention_mask", {}), out.get("input_ids") or out.get("inputs_embeds", {})
+    for name, window in windows.items():
+        label = axes[name][2]
+        if label not in others and not (1 in mask and 1 in tokens):
+            bounds[label] = 0, window if "position_ids" in arguments.names else window - 1
+            continue
+        if label not in others:
+            if not mask[1].isidentifier():
+                mask[1] = "total"
+            label = f"{mask[1]}-{tokens[1]}"
+        out[name][2] = f"Min({label}, {window})"
+    return out, bounds
 
 
 def from_shapes(dynamic_shapes: Any, arguments: Arguments, names: Sequence[str]) -> tuple[Axes, Bounds]:

@@ -17,6 +17,10 @@ class ExportError(RuntimeError):
         self.messages: list[Message] = [] if isinstance(messages, str) else list(messages)
 
 
+class ExportWarning(UserWarning):
+    """A file was written, and something about it is worth a look. It has the line of the model's source."""
+
+
 class CannotCapture(ExportError):
     """The program of a model cannot be captured in one way; there may be others."""
 

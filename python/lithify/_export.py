@@ -8,11 +8,17 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from lithify import _core
 from lithify._errors import ExportError
-from lithify._files import Recover, State, at_lowest_opset, declarations, opset_of, options
+from lithify._files import Recover, State, declarations, opset_of, options
+from lithify._messages import announce
+
+if TYPE_CHECKING:
+    from lithify._call import Call
+
+NEEDS_NUMBERS = ("LTH042", "LTH044")  # what an export fails with where it needs to know a number
 
 
 @dataclass
@@ -38,14 +44,17 @@ class Result:
     constants: dict[str, Any]  # the arguments that are no inputs: numbers that the model uses as Python values
     seconds: dict[str, float]
     graph: str = field(repr=False)  # one line a node
+    table: str = field(repr=False)  # what the command line prints
 
     def __str__(self) -> str:
-        lines = [f"{self.path or 'in memory'}: opset {self.opset}, {sum(self.nodes.values())} nodes, {self.weights} weights"]
-        lines += [f"  input   {v}" for v in self.inputs] + [f"  output  {v}" for v in self.outputs]
-        lines += [f"  size    {d}" for d in self.dimensions]
-        lines += [f"  capture {self.capture}: {self.why}"]
-        lines += [f"  seconds {sum(self.seconds.values()):.3f} ({', '.join(f'{k} {v:.3f}' for k, v in self.seconds.items())})"]
-        return "\n".join(lines + [f"  note    {n}" for n in self.notes] + [str(m) for m in self.messages])
+        head = f"{self.path or 'in memory'} (opset {self.opset})\n{self.table}"
+        return "\n".join([head.rstrip("\n")] + [f"  note     {n}" for n in self.notes] + [str(m) for m in self.messages])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from lithify._html import table_of
+
+        return table_of(self)
 
 
 def export(
@@ -86,6 +95,7 @@ def export(
     recover: Recover = "decided",
     strict: bool = False,
     unroll: int = 128,
+    budget: int = 1,
     capture_runs: int = 24,
     capture_seconds: float = 5,
     self_check: bool = False,
@@ -104,6 +114,7 @@ def export(
         decides ("decided"), or also those that it leaves a choice for ("guess").
     strict: refuse constants that may be sizes of the sample, of which the default only warns.
     unroll: unroll loops of at most this many iterations, where that is known; others become Loop.
+    budget: allow this many times the default work and memory that a program may take at export.
     capture_runs: run the model at most this many times at other sizes, to capture what it does there; what is left out limits
         the claims.
     capture_seconds: start no further run of the model after this many seconds in runs at other sizes.
@@ -144,7 +155,7 @@ def export(
     translations = Translations(custom_translation_table or {})
     functions = Functions(translations.functions, translations.add, symbolic=not dynamo, versions=custom_opsets)
     if not dynamo:
-        for operator, symbolic in _registered(opset_of(opset_version), custom_opsets or {}):
+        for operator, symbolic in _registered(opset_of(opset_version) or _core.default_opset, custom_opsets or {}):
             translations.add(operator, symbolic, by_name=True)
     mode = _enum(training)
     call = Call(model, args, kwargs, mode, input_names, output_names, dynamic_axes, dynamic_shapes, translations, functions)
@@ -159,6 +170,7 @@ def export(
         recover=recover,
         strict=strict,
         unroll=unroll,
+        budget=budget,
         capture_runs=capture_runs,
         capture_seconds=capture_seconds,
         self_check=self_check,
@@ -168,9 +180,7 @@ def export(
         target = str(folder / Path(path).name) if folder is not None and path is not None else path
         try:
             call.discover(chosen)
-            done, contents = at_lowest_opset(
-                lambda: _core.export_live(call, call.strategy or capture, target, chosen), chosen, opset_version is not None
-            )
+            done, contents = _exported(call, call.strategy or capture, target, chosen)
         except ExportError:
             if translations.error is not None:
                 raise translations.error from None
@@ -183,8 +193,6 @@ def export(
         f.write(contents)  # type: ignore[union-attr]
         contents = None
     external = Path(done.external_file) if done.external_file else None
-    if opset_version is None and done.opset > _core.default_opset:
-        call.notes.append(f"opset {done.opset} is the lowest from {_core.default_opset} on that can express the model")
     result = Result(
         path=Path(path) if path is not None else None,
         bytes=contents,
@@ -206,12 +214,26 @@ def export(
         constants={name: value for name, (value, _) in call.constants.items()},
         seconds=dict(done.seconds),
         graph=done.graph_text,
+        table=done.text(),
     )
+    announce(result.messages, result.notes)
     if verbose:
         print(result.graph, end="")
     if report:
         (Path(artifacts_dir) / "lithify_export_report.txt").write_text(f"{result}\n\n{result.graph}")
     return result
+
+
+def _exported(call: Call, how: str, target: str | None, chosen: _core.Options) -> tuple[_core.ExportResult, bytes | None]:
+    """The export. Where a number among the arguments cannot be an input, it is a constant, as in torch.onnx.export."""
+    try:
+        return _core.export_live(call, how, target, chosen)
+    except ExportError as error:
+        if not any(m.code in NEEDS_NUMBERS for m in error.messages) or not call.keep_numbers():
+            raise
+        with contextlib.suppress(ExportError):
+            return _core.export_live(call, how, target, chosen)
+        raise
 
 
 def _registered(opset: int, versions: Mapping[str, int]) -> list[tuple[Any, Callable[..., Any]]]:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lithify import _core
-from lithify._errors import ExportError
+from lithify._messages import announce
 
 PathLike = str | os.PathLike[str]
-Opset = int | str  # a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17"
+Opset = int | str  # a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17", "tensorrt-8.6"
 Recover = Literal["never", "decided", "guess"]
 State = Literal["error", "io", "frozen"]
-Exported = tuple[_core.ExportResult, bytes | None]
 
 
 def convert(
@@ -32,6 +31,7 @@ def convert(
     strict: bool = False,
     state: State = "error",
     unroll: int = 128,
+    budget: int = 1,
     custom_ops: PathLike | None = None,
     custom_opsets: Mapping[str, int] | None = None,
     allow_custom: bool = False,
@@ -42,16 +42,15 @@ def convert(
     """Writes a file of torch.jit.save or torch.export.save as ONNX. `inputs` has types and sizes that the file lacks:
     "x:float32[batch,3,224,224]". docs/python.md describes all arguments."""
     chosen = _chosen(locals())
-    result, _ = at_lowest_opset(
-        lambda: _core.export_model(os.fspath(model), {}, os.fspath(out), chosen), chosen, opset_version is not None
-    )
+    result, _ = _core.export_model(os.fspath(model), {}, os.fspath(out), chosen)
+    announce(result.messages)
     return result
 
 
 def check(
     model: PathLike,
     *,
-    opset_version: Opset = _core.default_opset,
+    opset_version: Opset | None = None,
     inputs: Sequence[str] = (),
     dynamic_axes: Mapping[str, Mapping[int, str]] | None = None,
     discover: bool = False,
@@ -62,6 +61,7 @@ def check(
     strict: bool = False,
     state: State = "error",
     unroll: int = 128,
+    budget: int = 1,
     custom_ops: PathLike | None = None,
     custom_opsets: Mapping[str, int] | None = None,
     allow_custom: bool = False,
@@ -71,21 +71,6 @@ def check(
     is true or false as a condition."""
     chosen = _chosen(locals())
     return _core.check_model(os.fspath(model), {}, chosen)
-
-
-NEEDS_OPSET = "LTH043"
-
-
-def at_lowest_opset(run: Callable[[], Exported], options: _core.Options, given: bool) -> Exported:
-    """Exports in the opset of the options; where it was not given, in the lowest from there on that can express the model."""
-    while True:
-        try:
-            return run()
-        except ExportError as error:
-            codes = {m.code for m in error.messages if m.severity == "error"}
-            if given or codes != {NEEDS_OPSET} or options.opset >= _core.highest_opset:
-                raise
-        options.opset += 1
 
 
 def _chosen(arguments: Mapping[str, Any]) -> _core.Options:
@@ -113,18 +98,30 @@ def inspect(model: PathLike) -> _core.InspectResult:
     return _core.inspect_model(os.fspath(model))
 
 
+def show(model: PathLike) -> _core.OnnxSummary:
+    """Summarizes an ONNX file of any exporter, without torch. Printed, it is the table of `lithify show`."""
+    return _core.show_file(os.fspath(model))
+
+
+def diff(before: PathLike, after: PathLike) -> _core.DiffResult:
+    """Compares two ONNX files of any exporters, without torch. The result is true where they differ; printed, it is the text of
+    `lithify diff`."""
+    return _core.diff_files(os.fspath(before), os.fspath(after))
+
+
 def claims(file: PathLike | bytes) -> _core.Claims:
     """Reads what an ONNX file claims, from its path or its bytes: at which sizes its results are those of the model. Raises
     ExportError for a file that Lithify did not write."""
     return _core.read_claims(file if isinstance(file, bytes) else os.fspath(file))
 
 
-def opset_of(asked: Opset | None) -> int:
+def opset_of(asked: Opset | None) -> int | None:
+    """The number of an opset. None leaves the choice to the core."""
     if asked is None:
-        return _core.default_opset
+        return None
     if asked == "latest":
         return _core.highest_opset
-    if isinstance(asked, str) and asked.startswith("ort-"):
+    if isinstance(asked, str) and "-" in asked:
         return _core.opset_for(asked)
     if isinstance(asked, bool) or not isinstance(asked, int):
         raise ValueError(f"opset_version is an integer such as 18, 'latest', or a runtime such as 'ort-1.17', not {asked!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
@@ -42,8 +42,33 @@ def resized(tensors: Sequence[torch.Tensor], axes: Axes, at: Mapping[str, int]) 
     ]
 
 
+def with_elements(tensors: Sequence[torch.Tensor], axes: Axes, with_past: Collection[str]) -> list[torch.Tensor]:
+    """The tensors with elements where a dimension has none, such as the past of an empty cache: a trace without any does not
+    show what is computed from them. Dimensions `with_past` grow by as many."""
+    found: Sizes = {}
+    for tensor, named in zip(tensors, axes, strict=True):
+        for axis, name in named.items():
+            if name.isidentifier() and -tensor.dim() <= axis < tensor.dim():
+                found.setdefault(name, tensor.size(axis))
+    empty = {name: _FEW for name, size in found.items() if size == 0}
+    if not empty:
+        return list(tensors)
+    return resized(tensors, axes, {n: empty.get(n, size + _FEW if n in with_past else size) for n, size in found.items()})
+
+
+_FEW = 3
+
+
+def _filled(shape: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+    if not like.is_floating_point():
+        return like.new_zeros(shape)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(like)
+
+
 def _resized(tensor: torch.Tensor, to: Mapping[int, int]) -> torch.Tensor:
     for axis, size in to.items():
-        if tensor.size(axis) not in (0, size):
+        if tensor.size(axis) == 0 and size:
+            tensor = _filled([size if i == axis % tensor.dim() else n for i, n in enumerate(tensor.shape)], tensor)
+        elif tensor.size(axis) not in (0, size):
             tensor = tensor.detach().index_select(axis, torch.arange(size, device=tensor.device) % tensor.size(axis))
     return tensor

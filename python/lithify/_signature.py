@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
+from lithify import _caches
 from lithify._errors import ExportError
-from lithify._structure import Leaves, Rebuild, flatten, join, tensor_of, unique
+from lithify._structure import Leaves, Rebuild, flatten, is_quantized, join, tensor_of, unique
 
 
 @dataclass
@@ -21,17 +22,33 @@ class Arguments:
     tensors: list[torch.Tensor]
     numbers: list[bool | int | float | None]  # what was given where a tensor stands for a number
     structure: dict[str, Any]  # by parameter, as given
-    rebuild: Callable[[Sequence[Any]], tuple[list[Any], dict[str, Any]]] = field(repr=False)
+    quantized: dict[str, torch.Tensor]  # by name, those of which `tensors` has the dequantized values
+    made: Callable[[Sequence[Any]], dict[str, Any]] = field(repr=False)  # arguments by parameter, from the tensors
+    by_name: frozenset[str]  # parameters that are passed by name
+    counters: list[tuple[_caches.Counter, Callable[[_caches.Values], Any]]] = field(default_factory=list, repr=False)
+
+    def rebuild(self, tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of a call, with these tensors in them."""
+        made = self.made(tensors)
+        for counter, of in self.counters:
+            _caches.put(made, counter.path, of(made))
+        return self.positional(made), self.keywords(made)
+
+    def positional(self, made: dict[str, Any]) -> list[Any]:
+        return [value for name, value in made.items() if name not in self.by_name]
+
+    def keywords(self, made: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in made.items() if name in self.by_name}
 
     def without(self, index: int) -> Arguments:
         """The arguments with a number as it was given, and no tensor in its place."""
         number = self.numbers[index]
 
-        def rebuild(tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-            return self.rebuild([*tensors[:index], number, *tensors[index:]])
+        def made(tensors: Sequence[Any]) -> dict[str, Any]:
+            return self.made([*tensors[:index], number, *tensors[index:]])
 
         names, tensors, numbers = ([*x[:index], *x[index + 1 :]] for x in (self.names, self.tensors, self.numbers))
-        return Arguments(names, tensors, numbers, self.structure, rebuild)
+        return replace(self, names=names, tensors=tensors, numbers=numbers, made=made)
 
 
 def split_kwargs(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -44,26 +61,29 @@ def split_kwargs(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any
     return args, {}
 
 
-def bind(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+def bind(call: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Arguments:
     """Flattens the arguments in the order of the parameters of `call`. Raises ExportError when they do not fit."""
     leaves: Leaves = []
-    positional: list[Rebuild] = []
-    named: dict[str, Rebuild] = {}
+    parts: dict[str, Rebuild] = {}
+    named: list[str] = []  # what is passed by name
     structure: dict[str, Any] = {}
+    others: Leaves = []
     for name, kind, value in _bound(call, args, kwargs):
         structure[name] = value
-        part = flatten(value, name, leaves)
+        parts[name] = flatten(value, name, leaves, others)
         if kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
-            named[name] = part
-        else:
-            positional.append(part)
+            named.append(name)
+    for name, value in others:
+        _caches.check_argument(value, name)
 
-    def rebuild(tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    def made(tensors: Sequence[Any]) -> dict[str, Any]:
         rest = iter(tensors)
-        return [p(rest) for p in positional], {n: p(rest) for n, p in named.items()}
+        return {name: part(rest) for name, part in parts.items()}
 
     numbers = [None if isinstance(v, torch.Tensor) else v for _, v in leaves]
-    return Arguments(unique([n for n, _ in leaves]), [tensor_of(v) for _, v in leaves], numbers, structure, rebuild)
+    names, tensors = unique([n for n, _ in leaves]), [tensor_of(v) for _, v in leaves]
+    quantized = {name: v for name, (_, v) in zip(names, leaves, strict=True) if is_quantized(v)}
+    return Arguments(names, tensors, numbers, structure, quantized, made, frozenset(named))
 
 
 def _signature(call: Callable[..., Any]) -> inspect.Signature:
@@ -78,7 +98,7 @@ def _signature(call: Callable[..., Any]) -> inspect.Signature:
     )
 
 
-def _bound(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+def _bound(call: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     """Name, kind and value of each argument."""
     kinds = inspect.Parameter
     try:

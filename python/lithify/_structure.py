@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from lithify import _torch
+from lithify import _caches, _torch
 
 Leaves = list[tuple[str, Any]]  # tensors and numbers
 NUMBERS = bool | int | float | torch.SymInt | torch.SymFloat  # the last two in programs of torch.export
@@ -25,7 +25,7 @@ def flatten(value: Any, name: str, leaves: Leaves, others: Leaves | None = None)
     """Appends the tensors and numbers in `value`, and what is neither to `others`."""
     if isinstance(value, torch.Tensor | NUMBERS):
         leaves.append((name, value))
-        return next
+        return (lambda tensors: _quantized_like(value, next(tensors))) if is_quantized(value) else next
     found = _children(value, name)
     if found is None:
         if others is not None:
@@ -55,10 +55,29 @@ def unique(names: list[str]) -> list[str]:
     return out
 
 
+def is_quantized(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_quantized
+
+
+def scheme_of(quantized: torch.Tensor) -> str:
+    """What the integers of a quantized tensor stand for."""
+    if quantized.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        return f"{quantized.dtype} with the scale {quantized.q_scale()} and the zero point {quantized.q_zero_point()}"
+    return f"{quantized.dtype} with a scale for each position of axis {quantized.q_per_channel_axis()}"
+
+
+def _quantized_like(quantized: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    if quantized.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        return torch.quantize_per_tensor(values, quantized.q_scale(), quantized.q_zero_point(), quantized.dtype)
+    scales, zero_points = quantized.q_per_channel_scales(), quantized.q_per_channel_zero_points()
+    return torch.quantize_per_channel(values, scales, zero_points, quantized.q_per_channel_axis(), quantized.dtype)
+
+
 def tensor_of(value: Any) -> torch.Tensor:
-    """Of a leaf: a number of Python is a tensor without dimensions, as in torch.onnx.export."""
+    """Of a leaf: a number of Python is a tensor without dimensions, and a quantized tensor is its dequantized values, as in
+    torch.onnx.export."""
     if isinstance(value, torch.Tensor):
-        return value
+        return value.dequantize() if value.is_quantized else value
     if isinstance(value, bool):
         return torch.tensor(value)
     return torch.scalar_tensor(value, dtype=torch.float64 if isinstance(value, float | torch.SymFloat) else torch.int64)
@@ -73,16 +92,11 @@ def _children(value: Any, name: str) -> Children | None:
         return [(join(name, f), v) for f, v in zip(value._fields, value, strict=True)], lambda items: type(value)(*items)
     if isinstance(value, tuple | list):
         kind = tuple if isinstance(value, tuple) else list
-        return [(join(name, i), v) for i, v in enumerate(value)], kind
+        return list(zip(_names_of_items(value, name), value, strict=True)), kind
     if isinstance(value, Mapping):
         return [(join(name, key), v) for key, v in value.items()], lambda items: _mapping(value, items)
-    if isinstance(layers := getattr(value, "layers", None), list) and all(hasattr(x, "keys") for x in layers):
+    if _caches.is_cache(value):
         return _cache(value, name)
-    if hasattr(value, "self_attention_cache"):
-        parts = ("self_attention_cache", "cross_attention_cache")
-        names = ("decoder", "encoder")
-        children = [(f"{name}.{n}" if name else n, getattr(value, p)) for n, p in zip(names, parts, strict=True)]
-        return children, lambda items: _with(value, dict(zip(parts, items, strict=True)))
     if type(value) in _torch.container_types:
         node = _torch.container_types[type(value)]
         items, context = node.flatten_fn(value)
@@ -103,17 +117,22 @@ def _mapping(like: Mapping[Any, Any], items: list[Any]) -> Any:
 
 
 def _cache(value: Any, name: str) -> Children:
-    """A cache of transformers: the keys and values of each layer that has some."""
-    filled = [i for i, layer in enumerate(value.layers) if layer.keys is not None]
-    children = [(f"{name}.{i}.{kind}", getattr(value.layers[i], f"{kind}s")) for i in filled for kind in ("key", "value")]
+    """A cache of transformers: the tensors of each layer."""
+    state = _caches.state(value, name)
+    paths = [path for _, path in state]
+    return [(n, _caches.get(value, path)) for n, path in state], lambda items: _caches.with_state(value, paths, items)
 
-    def make(items: list[Any]) -> Any:
-        layers = [copy.copy(layer) for layer in value.layers]
-        for at, i in enumerate(filled):
-            layers[i].keys, layers[i].values = items[2 * at], items[2 * at + 1]
-        return _with(value, {"layers": layers})
 
-    return children, make
+# What a tuple of tensors of a layer holds, where tuples stand for a cache, as in older models.
+_OF_LAYER = {2: ("key", "value"), 4: ("decoder.key", "decoder.value", "encoder.key", "encoder.value")}
+
+
+def _names_of_items(value: tuple[Any, ...] | list[Any], name: str) -> list[str]:
+    if name == "past_key_values" and all(isinstance(v, tuple | list) and len(v) in _OF_LAYER for v in value):
+        return [f"{name}.{i}" for i in range(len(value))]
+    if re.fullmatch(r"past_key_values\.\d+", name):
+        return [f"{name}.{kind}" for kind in _OF_LAYER[len(value)]]
+    return [join(name, i) for i in range(len(value))]
 
 
 def _with(value: Any, attributes: dict[str, Any]) -> Any:

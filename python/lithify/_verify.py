@@ -100,9 +100,11 @@ def _checker(
     import torch
 
     from lithify._check import Checker
+    from lithify._settle import settled
     from lithify._signature import bind, split_kwargs
 
     arguments = bind(model.forward if isinstance(model, torch.nn.Module) else model, *split_kwargs(args, kwargs))
+    arguments = settled(model, model if isinstance(model, torch.nn.Module) else None, False, arguments)
     checker = Checker(model, arguments, [], file)
     names = [i.name for i in checker.session.get_inputs()]
     for index in reversed(range(len(arguments.names))):

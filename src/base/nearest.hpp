@@ -39,4 +39,10 @@ inline std::optional<std::string> nearest(std::string_view given, const std::vec
   return best;
 }
 
+/// "did you mean 'batch'? ", or nothing when no known name is like the given one.
+inline std::string did_you_mean(std::string_view given, const std::vector<std::string>& known) {
+  const std::optional<std::string> meant = nearest(given, known);
+  return meant ? "did you mean '" + *meant + "'? " : "";
+}
+
 }  // namespace lithify

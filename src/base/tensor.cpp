@@ -316,7 +316,7 @@ std::vector<std::byte> TensorView::dense_bytes() const {
   return out;
 }
 
-std::vector<int64_t> row_major_strides(std::span<const int64_t> sizes) {
+Vector<int64_t> row_major_strides(std::span<const int64_t> sizes) {
   std::vector<int64_t> strides(sizes.size());
   int64_t stride = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
@@ -426,7 +426,7 @@ void append_all(const TensorView& view, std::vector<Out>& out) {
 void append_elements(const TensorView& view, std::vector<int64_t>& out) { append_all(view, out); }
 void append_elements(const TensorView& view, std::vector<double>& out) { append_all(view, out); }
 
-std::vector<int64_t> integers_of(const TensorView& view) {
+Vector<int64_t> integers_of(const TensorView& view) {
   std::vector<int64_t> out;
   append_all(view, out);
   return out;

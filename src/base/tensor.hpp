@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "base/vector.hpp"
 
 namespace lithify {
 
@@ -24,8 +25,8 @@ struct Storage {
 /// Every view that a reader hands out has been checked: all its elements lie inside the storage.
 struct TensorView {
   DType dtype = DType::Undefined;
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
+  Vector<int64_t> sizes;
+  Vector<int64_t> strides;
   int64_t offset = 0;
   std::shared_ptr<const Storage> storage;
 
@@ -51,10 +52,10 @@ struct TensorView {
 /// UnsupportedType for others. For small tensors only.
 void append_elements(const TensorView& view, std::vector<int64_t>& out);
 void append_elements(const TensorView& view, std::vector<double>& out);
-std::vector<int64_t> integers_of(const TensorView& view);
+Vector<int64_t> integers_of(const TensorView& view);
 
 /// Row-major strides of `sizes`.
-std::vector<int64_t> row_major_strides(std::span<const int64_t> sizes);
+Vector<int64_t> row_major_strides(std::span<const int64_t> sizes);
 
 /// Calls `emit(pointer, bytes)` with runs of bytes that make up the view in row-major order. Runs are as long as the
 /// strides allow; a view that is not contiguous is gathered through a bounded buffer.

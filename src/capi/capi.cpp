@@ -262,6 +262,10 @@ lithify_status lithify_options_set_state(lithify_options* options, int state) {
   return set_enum(options, &ExportOptions::state, state, LITHIFY_STATE_FROZEN);
 }
 
+lithify_status lithify_options_set_budget(lithify_options* options, int64_t times) {
+  return set(options, times >= 1 && times <= 1000, [&](ExportOptions& o) { o.budget = times; });
+}
+
 lithify_status lithify_options_set_unroll(lithify_options* options, int64_t iterations) {
   return set(options, iterations >= 0, [&](ExportOptions& o) { o.unroll = iterations; });
 }

@@ -7,6 +7,7 @@
 
 #include "base/diagnostic.hpp"
 #include "base/nearest.hpp"
+#include "base/text.hpp"
 
 namespace lithify {
 
@@ -76,10 +77,8 @@ void check_names(const Claims& claims, const Sizes& sizes) {
     throw Error(Code::BadOption, fmt::format("{}; {}", what, listed), std::move(hint));
   };
   for (const auto& [name, size] : sizes) {
-    if (std::ranges::find(names, name) == names.end()) {
-      const std::optional<std::string> meant = nearest(name, names);
-      bad(fmt::format("there is no dimension '{}'", name), meant ? fmt::format("did you mean '{}'?", *meant) : "");
-    }
+    if (std::ranges::find(names, name) == names.end())
+      bad(fmt::format("there is no dimension '{}'", name), std::string(trimmed(did_you_mean(name, names))));
     if (std::ranges::count(sizes, name, &Sizes::value_type::first) > 1)
       bad(fmt::format("the size of '{}' is given twice", name), "");
   }

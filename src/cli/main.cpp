@@ -1,305 +1,246 @@
-// The command line: export, inspect, check, ops, verify. Its options are in cli/options.hpp.
+// The command line: defines the commands, and runs the one that is given. docs/command-line.md is its guide.
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
+#include <csignal>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
+#include <string_view>
 
 #include "base/diagnostic.hpp"
-#include "cli/claims.hpp"
-#include "cli/options.hpp"
-#include "lithify/lithify.hpp"
+#include "cli/exit_codes.hpp"
+#include "cli/explain.hpp"
+#include "cli/help.hpp"
+#include "cli/python.hpp"
+#include "cli/run.hpp"
+#include "cli/terminal.hpp"
 
 namespace {
 
 using namespace lithify;
+using cli::Arguments;
 
-struct Arguments {
-  std::string model;
-  std::string out;
-  cli::ExportArguments exporting;
-  bool verbose = false;
-  bool quiet = false;
-  bool json = false;
-  bool code = false;
-  bool markdown = false;
-  bool discover = false;
-  std::vector<std::string> at;
+constexpr const char* about =
+    "Exports PyTorch models to ONNX. Reads the model file itself: needs neither PyTorch nor Python.";
+constexpr const char* exit_codes =
+    "Exit codes: 0 done, 1 refused, 2 wrong usage, 3 bad input, 4 output cannot be written.";
+
+constexpr const char* export_examples = R"(Examples:
+  lithify export model.pt
+  lithify export model.pt -o out.onnx --dynamic 'x:0=batch,1=seq'
+  lithify export scripted.pt --input 'x:float32[batch,3,224,224]' --target ort-1.17
+  cat model.pt | lithify export - -o - > model.onnx)";
+constexpr const char* inspect_examples = R"(Examples:
+  lithify inspect model.pt
+  lithify inspect --dynamic model.pt
+  lithify inspect weights.safetensors)";
+constexpr const char* check_examples = R"(Examples:
+  lithify check model.pt --target tensorrt-8.6
+  lithify check model.onnx --at batch=3,seq=40)";
+constexpr const char* ops_examples = R"(Examples:
+  lithify ops conv
+  lithify ops 'aten::*_backward' --json)";
+constexpr const char* show_examples = R"(Examples:
+  lithify show model.onnx
+  lithify show model.onnx --json)";
+constexpr const char* diff_examples = R"(Examples:
+  lithify diff before.onnx after.onnx
+  lithify diff -q before.onnx after.onnx || echo changed)";
+constexpr const char* explain_examples = R"(Examples:
+  lithify explain LTH064)";
+constexpr const char* completion_examples = R"(Examples:
+  lithify completion bash > ~/.local/share/bash-completion/completions/lithify
+  lithify completion zsh > ~/.zfunc/_lithify
+  lithify completion fish > ~/.config/fish/completions/lithify.fish)";
+
+/// A command and what runs it.
+struct Command {
+  CLI::App* app;
+  std::function<int()> run;
 };
 
-std::string size_text(uint64_t bytes) {
-  if (bytes >= 1'000'000'000) return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9);
-  if (bytes >= 1'000'000) return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
-  if (bytes >= 1'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
-  return fmt::format("{} bytes", bytes);
-}
-
-void print_values(const char* title, const std::vector<ValueInfo>& values) {
-  for (const ValueInfo& v : values) fmt::print("  {:<8} {}\n", title, printable(v.str()));
-}
-
-void print_dimensions(const std::vector<DimensionClaim>& dimensions) {
-  for (const DimensionClaim& d : dimensions) {
-    fmt::print("  {:<8} {}\n", "size", printable(fmt::format("{}: {}", d.name, d.str())));
-    for (const std::string& use : d.unfollowed) fmt::print("  {:<8}   not followed: {}\n", "", printable(use));
+/// All commands, over one set of arguments.
+class Program {
+ public:
+  Program() {
+    app.formatter(cli::help_formatter());
+    app.set_version_flag("--version", std::string("lithify ") + version());
+    app.require_subcommand(1);
+    app.footer(
+        std::string("Examples:\n  lithify export model.pt\n  lithify check model.pt\n  lithify COMMAND --help\n\n") +
+        exit_codes);
+    add_export();
+    add_inspect();
+    add_check();
+    add_show();
+    add_diff();
+    add_ops();
+    add_explain();
+    add_from_python("verify",
+                    "compare the results of the model and its ONNX file; needs the Python package and PyTorch");
+    add_from_python("llm",
+                    "export a saved model of transformers as a folder that generates text; needs the Python package");
+    add_completion();
+    add_manual();
   }
-}
 
-int total(const std::vector<std::pair<std::string, int>>& counts) {
-  int n = 0;
-  for (auto& [name, count] : counts) n += count;
-  return n;
-}
-
-std::string listed(const std::vector<std::pair<std::string, int>>& counts, size_t most) {
-  std::string out;
-  for (size_t i = 0; i < counts.size() && i < most; ++i)
-    out += fmt::format("{}{} {}", i ? ", " : "", counts[i].second, counts[i].first);
-  if (counts.size() > most) out += fmt::format(", and {} more kinds", counts.size() - most);
-  return out;
-}
-
-void print_messages(const std::vector<Message>& messages) {
-  for (const Message& m : messages) fmt::print(stderr, "{}\n", m.pretty);
-}
-
-int run_export(Arguments& a) {
-  ExportOptions& options = a.exporting.options;
-  bool bar = !a.quiet && isatty(STDERR_FILENO);
-  if (bar) {
-    options.progress = [last = -1](uint64_t done, uint64_t all) mutable {
-      if (all < 64'000'000) return;
-      int percent = static_cast<int>(done * 100 / all);
-      if (percent == last) return;
-      last = percent;
-      fmt::print(stderr, "\r  writing [{:<40}] {:3}% of {}{}", std::string(static_cast<size_t>(percent) * 2 / 5, '#'),
-                 percent, size_text(all), done == all ? "\n" : "");
-      std::fflush(stderr);
-    };
+  int run() {
+    for (const Command& c : commands_)
+      if (*c.app) return c.run();
+    return cli::usage;
   }
-  ExportResult r = export_file(a.model, a.out, options);
-  if (a.json) {
-    fmt::print("{}\n", to_json(r));
-    return 0;
+
+  CLI::App app{about, "lithify"};
+  Arguments a;
+
+ private:
+  CLI::App& add(const char* name, const char* description, const char* examples, std::function<int()> run) {
+    CLI::App* command = app.add_subcommand(name, description)->group("Commands");
+    command->footer(examples);
+    commands_.push_back({command, std::move(run)});
+    return *command;
   }
-  print_messages(r.messages);
-  if (a.quiet) return 0;
-  fmt::print("{} -> {} (opset {})\n", a.model, a.out, r.opset);
-  print_values("input", r.inputs);
-  print_values("output", r.outputs);
-  print_dimensions(r.dimensions);
-  fmt::print("  {:<8} {}: {}\n", "nodes", total(r.nodes), listed(r.nodes, a.verbose ? r.nodes.size() : 8));
-  fmt::print("  {:<8} {} tensors, {}\n", "weights", r.weights, size_text(r.weight_bytes));
-  std::string seconds;
-  double all = 0;
-  for (auto& [stage, s] : r.seconds) {
-    seconds += fmt::format("{}{} {:.3f}", seconds.empty() ? "" : ", ", stage, s);
-    all += s;
+  void add_model(CLI::App& command, const char* kind) { command.add_option("MODEL", a.model, kind)->required(); }
+  void add_json(CLI::App& command) { command.add_flag("--json", a.json, "print JSON"); }
+  void add_quiet(CLI::App& command) { command.add_flag("-q,--quiet", a.quiet, "print errors only"); }
+
+  void add_export() {
+    CLI::App& c = add("export", "write a model as ONNX", export_examples, [this] {
+      a.exporting.complete();
+      return cli::run_export(a);
+    });
+    add_model(c, "file of torch.jit.save or torch.export.save; - reads standard input");
+    c.add_option("-o,--output", a.out,
+                 "the ONNX file to write; without it, the model's name with .onnx; - writes to standard output")
+        ->type_name("FILE");
+    a.exporting.add_shared_options(c);
+    a.exporting.add_export_options(c);
+    c.add_option("--report", a.report, "also write a page about the export, for a browser")->type_name("FILE");
+    add_json(c);
+    c.add_flag("-v,--verbose", a.verbose, "print all operators and the graph");
+    add_quiet(c);
   }
-  fmt::print("  {:<8} {:.3f} ({})\n", "seconds", all, seconds);
-  if (!r.external_file.empty()) fmt::print("  {:<8} {}\n", "data", r.external_file);
-  if (a.verbose) fmt::print("\n{}", r.graph_text);
-  return 0;
+
+  void add_inspect() {
+    CLI::App& c = add("inspect", "show the contents of a model file or state dict", inspect_examples,
+                      [this] { return cli::run_inspect(a); });
+    add_model(c, "file of torch.jit.save, torch.export.save, torch.save or safetensors; - reads standard input");
+    c.add_flag("--dynamic", a.discover, "also the axes that can be dynamic, detected automatically");
+    c.add_flag("--code", a.code, "also the text of the program");
+    add_json(c);
+  }
+
+  void add_check() {
+    CLI::App& c = add("check",
+                      "check whether a model can be exported, and list every reason why not; or, with --at, whether an "
+                      "exported file is right at some sizes",
+                      check_examples, [this] {
+                        a.exporting.complete();
+                        return cli::run_check(a);
+                      });
+    add_model(c, "file of torch.jit.save or torch.export.save; with --at, an ONNX file");
+    a.exporting.add_shared_options(c);
+    c.add_option("--at", a.at,
+                 "of an ONNX file, whether it is claimed to be right at these sizes, and why: batch=3,seq=40")
+        ->allow_extra_args(false)
+        ->type_name("SIZES");
+    add_json(c);
+    add_quiet(c);
+  }
+
+  void add_show() {
+    CLI::App& c = add("show", "show what is in any ONNX file", show_examples, [this] { return cli::run_show(a); });
+    add_model(c, "ONNX file of any exporter; - reads standard input");
+    c.add_flag("-v,--verbose", a.verbose, "list all operators, modules and metadata");
+    add_json(c);
+  }
+
+  void add_diff() {
+    CLI::App& c = add("diff", "compare two ONNX files; the exit code is 1 when they differ", diff_examples,
+                      [this] { return cli::run_diff(a); });
+    c.add_option("BEFORE", a.model, "ONNX file of any exporter")->required();
+    c.add_option("AFTER", a.other, "the file to compare it with")->required();
+    c.add_flag("-v,--verbose", a.verbose, "list every difference");
+    add_json(c);
+    add_quiet(c);
+  }
+
+  void add_ops() {
+    CLI::App& c =
+        add("ops", "list the operators that can be exported", ops_examples, [this] { return cli::run_ops(a); });
+    c.add_option("PATTERN", a.pattern, "only those with this text in their names; * stands for any letters");
+    add_json(c);
+    c.add_flag("--markdown", a.markdown, "print the page docs/operators.md");
+  }
+
+  void add_explain() {
+    CLI::App& c = add("explain", "describe a diagnostic code: cause, example and fix", explain_examples, [this] {
+      fmt::print("{}", cli::explanation(code_, cli::style_of(stdout)));
+      return cli::done;
+    });
+    c.add_option("CODE", code_, "such as LTH064")->required();
+  }
+
+  /// A command that the Python package runs, with all its words.
+  void add_from_python(const char* name, const char* description) {
+    CLI::App& c = add(name, description, "", [] { return 0; });
+    c.prefix_command()->set_help_flag();
+    commands_.back().run = [&c]() -> int { cli::run_in_python(c.get_name(), c.remaining()); };
+  }
+
+  void add_completion() {
+    CLI::App& c = add("completion", "print a completion script for a shell", completion_examples, [this] {
+      fmt::print("{}", cli::completion_script(app, shell_));
+      return cli::done;
+    });
+    c.add_option("SHELL", shell_, "bash, zsh or fish")->required()->check(CLI::IsMember(cli::shells));
+  }
+
+  void add_manual() {
+    CLI::App& c = add("man", "print the manual page", "", [this] {
+      fmt::print("{}", cli::manual_page(app));
+      return cli::done;
+    });
+    c.group("");
+  }
+
+  std::vector<Command> commands_;
+  std::string shell_, code_;
+};
+
+/// The system signals a read of a mapped file that has become shorter. Nothing that was written has a name yet.
+[[noreturn]] void end_on_truncation(int) {
+  constexpr std::string_view text = "error LTH001: the model file became shorter while it was read\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  ::_exit(cli::bad_file);
 }
 
-int run_inspect(const Arguments& a) {
-  InspectResult r = inspect_file(a.model);
-  if (a.discover) r.dynamic = discover_file(a.model, a.exporting.options);
-  if (a.json) {
-    if (!a.code) r.code.clear();
-    fmt::print("{}\n", to_json(r));
-    return 0;
-  }
-  fmt::print("{}: {}{}, file version {}\n", a.model, r.kind,
-             r.release.empty() ? "" : fmt::format(" of PyTorch {}", r.release), r.file_version);
-  print_values("input", r.inputs);
-  if (r.dynamic) {
-    print_values("dynamic", r.dynamic->inputs);
-    print_dimensions(r.dynamic->dimensions);
-  }
-  fmt::print("  {:<8} {}\n", "returns", r.returns);
-  fmt::print("  {:<8} {} tensors, {}\n", "weights", r.weights, size_text(r.weight_bytes));
-  fmt::print("  operators, as written in the code:\n");
-  for (auto& [name, count] : r.operators) fmt::print("    {:5} {}\n", count, name);
-  if (a.code) fmt::print("\n{}", r.code);
-  return 0;
+bool wants_json(int argc, char** argv) {
+  return std::any_of(argv, argv + argc, [](std::string_view w) { return w == "--json"; });
 }
 
-// The oldest runtime that loads an opset; the releases after it do too.
-std::string loaded_by(int opset) {
-  for (const Runtime& r : runtimes())
-    if (r.opset >= opset) return r.name + " and later";
-  return "no known runtime";
-}
-
-void print_opsets(const CheckResult& r) {
-  fmt::print("\n{:<8}{:>7}  {}\n", "opset", "nodes", "loaded by");
-  for (const OpsetStatus& s : r.opsets)
-    fmt::print("{:<8}{:>7}  {}\n", s.opset, s.exportable ? std::to_string(s.nodes) : "-",
-               s.exportable ? loaded_by(s.opset) : "cannot express the model");
-  if (!r.lowest_opset) return;
-  fmt::print("\nopset {} is the lowest that can express the model; it has the fewest nodes from opset {} on\n",
-             r.lowest_opset, r.fewest_nodes_opset);
-}
-
-int run_check(const Arguments& a) {
-  if (!a.at.empty()) return cli::answer(a.model, a.at, a.json);
-  CheckResult r = check_file(a.model, a.exporting.options);
-  if (a.json) {
-    fmt::print("{}\n", to_json(r));
-    return r.exportable ? 0 : 1;
-  }
-  if (!r.operators.empty()) fmt::print("{:<44} {:>6}  {}\n", "operator", "count", "status");
-  for (const OperatorStatus& o : r.operators)
-    fmt::print("{:<44} {:>6}  {}\n", o.name, o.count,
-               o.supported ? fmt::format("opset {} and later", o.since) : "cannot be exported");
-  if (!r.messages.empty()) fmt::print("\n");
-  for (const Message& m : r.messages) fmt::print("{}\n", m.pretty);
-  if (!r.opsets.empty()) print_opsets(r);
-  fmt::print("\n{} {} be exported to opset {}\n", a.model, r.exportable ? "can" : "cannot", r.opset);
-  return r.exportable ? 0 : 1;
-}
-
-// The page docs/operators.md. An operator whose name ends in '_' or '_copy' follows from the one without.
-void print_markdown(const std::vector<SupportedOperator>& all) {
-  fmt::print("# Operators\n\n{} operators can be exported, to opsets {} to {} unless a row has a later one. Forms\n",
-             all.size(), lowest_opset, highest_opset);
-  fmt::print(
-      "that write in place (`op_`), to `out=`, or copy a view (`op_copy`) follow from the plain ones and\n"
-      "have no row. Where an opset cannot express an argument or element type, the error names the lowest\n"
-      "opset that can. Generated by `make docs`.\n");
-  std::string space;
-  for (const SupportedOperator& o : all) {
-    if (o.schemas.empty()) continue;
-    if (std::string s = o.name.substr(0, o.name.find("::")); s != space) {
-      fmt::print("\n## {}\n\n| operator | arguments | from opset |\n|---|---|---|\n", s);
-      space = s;
-    }
-    std::string overloads;
-    for (const std::string& schema : o.schemas) {
-      std::string text = schema.substr(o.name.size());
-      for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
-      overloads += fmt::format("{}`{}`", overloads.empty() ? "" : "<br>", text);
-    }
-    fmt::print("| `{}` | {} | {} |\n", o.name, overloads, std::max(o.since, lowest_opset));
-  }
-}
-
-int run_ops(const Arguments& a) {
-  std::vector<SupportedOperator> all = supported_operators();
-  if (a.json) {
-    fmt::print("{}\n", to_json(all));
-    return 0;
-  }
-  if (a.markdown) {
-    print_markdown(all);
-    return 0;
-  }
-  for (const SupportedOperator& o : all) fmt::print("{:<44} opset {} and later\n", o.name, o.since);
-  fmt::print("{} operators\n", all.size());
-  return 0;
-}
-
-void add_model(CLI::App& command, Arguments& a) {
-  command.add_option("MODEL", a.model, "model file of torch.jit.save or torch.export.save")->required();
-}
-
-/// Calls the package, or reports that the interpreter does not have it.
-constexpr std::string_view verify_script = R"(import sys
-try:
-    from lithify.__main__ import main
-except ImportError as error:
-    print('error: lithify verify needs the Python package lithify, with torch, onnx and onnxruntime; '
-          f'{sys.executable} does not have it ({error}): pip install lithify[verify] torch', file=sys.stderr)
-    sys.exit(2)
-sys.exit(main())
-)";
-
-/// Running a model takes PyTorch, so the Python package does it: in the interpreter beside this program, or on the
-/// path.
-int run_verify(const std::vector<std::string>& arguments) {
-  std::error_code ignored;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "python3";
-  const std::string python = std::filesystem::exists(beside, ignored) ? beside.string() : "python3";
-  std::vector<std::string> words = {python, "-c", std::string(verify_script), "verify"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> list;
-  for (std::string& word : words) list.push_back(word.data());
-  list.push_back(nullptr);
-  execvp(list[0], list.data());
-  throw cli::BadArgument(
-      fmt::format("'{}' cannot be run: {}; verify needs the Python package lithify, with torch, onnx and onnxruntime",
-                  python, std::strerror(errno)));
+int fail(const std::vector<Message>& messages, bool json) {
+  cli::print_failure(messages, json);
+  return cli::exit_code(messages);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  Arguments a;
-  CLI::App app{"From a PyTorch model file to ONNX, without PyTorch", "lithify"};
-  app.set_version_flag("--version", std::string("lithify ") + version());
-  app.require_subcommand(1);
-
-  CLI::App* to_onnx = app.add_subcommand("export", "write the model as ONNX");
-  add_model(*to_onnx, a);
-  to_onnx->add_option("-o,--output", a.out, "the ONNX file to write")->required();
-  a.exporting.add_shared_options(*to_onnx);
-  a.exporting.add_export_options(*to_onnx);
-  to_onnx->add_flag("--json", a.json, "print the result as JSON");
-  to_onnx->add_flag("-v,--verbose", a.verbose, "print the graph");
-  to_onnx->add_flag("-q,--quiet", a.quiet, "print only warnings and errors");
-
-  CLI::App* inspect = app.add_subcommand("inspect", "show the contents of a model file");
-  add_model(*inspect, a);
-  inspect->add_flag("--json", a.json, "print JSON");
-  inspect->add_flag("--dynamic", a.discover, "also the axes that can be dynamic, detected automatically");
-  inspect->add_flag("--code", a.code, "also the text of the program");
-
-  CLI::App* check =
-      app.add_subcommand("check",
-                         "check whether the model can be exported, and list every reason why not; or, with "
-                         "--at, whether an exported file is right at some sizes");
-  add_model(*check, a);
-  a.exporting.add_shared_options(*check);
-  check
-      ->add_option("--at", a.at,
-                   "of an ONNX file, whether it is claimed to be right at these sizes, and why: batch=3,seq=40")
-      ->allow_extra_args(false)
-      ->type_name("SIZES");
-  check->add_flag("--json", a.json, "print JSON");
-
-  CLI::App* ops = app.add_subcommand("ops", "list the operators that can be exported");
-  ops->add_flag("--json", a.json, "print JSON");
-  ops->add_flag("--markdown", a.markdown, "print the page docs/operators.md");
-
-  CLI::App* verify = app.add_subcommand(
-      "verify", "compare the results of the model and its ONNX file; needs the Python package and PyTorch");
-  verify->prefix_command()->set_help_flag();
-
+  std::signal(SIGBUS, end_on_truncation);
+  Program program;
+  const bool json = wants_json(argc, argv);
   try {
-    app.parse(argc, argv);
+    program.app.parse(argc, argv);
+    return program.run();
   } catch (const CLI::ParseError& e) {
-    int code = app.exit(e);
-    return code == 0 ? 0 : 1;
-  }
-  try {
-    a.exporting.complete();
-    if (*to_onnx) return run_export(a);
-    if (*inspect) return run_inspect(a);
-    if (*check) return run_check(a);
-    if (*verify) return run_verify(verify->remaining());
-    return run_ops(a);
+    if (e.get_exit_code() == 0) return program.app.exit(e);
+    return fail({cli::usage_message(program.app, e)}, json);
   } catch (const ExportError& e) {
-    if (*to_onnx && a.json) {
-      fmt::print("{}\n", to_json(e.messages));
-    } else {
-      print_messages(e.messages);
-    }
+    return fail(e.messages, json);
+  } catch (const cli::BadArgument& e) {
+    return fail({cli::usage_message(e.what())}, json);
   } catch (const std::exception& e) {
-    fmt::print(stderr, "error: {}\n", e.what());
+    fmt::print(stderr, "error: {}\n", printable(e.what()));
+    return cli::refused;
   }
-  return 1;
 }

@@ -110,7 +110,6 @@ void ExportArguments::add_choice(CLI::App& command, const char* option, const ch
 void ExportArguments::add_shared_options(CLI::App& command) {
   CLI::Option* opset =
       command.add_option(name_of("opset"), options.opset, meaning_of("opset") + ", or latest")
-          ->capture_default_str()
           ->transform([](const std::string& s) { return s == "latest" ? std::to_string(highest_opset) : s; }, "",
                       "opset");
   command.add_option(name_of("target"), target_, meaning_of("target"))->excludes(opset)->type_name("RUNTIME");
@@ -121,6 +120,9 @@ void ExportArguments::add_shared_options(CLI::App& command) {
   add_choice(command, "state", "error");
   command.add_option(name_of("unroll"), options.unroll, meaning_of("unroll"))
       ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_option(name_of("budget"), options.budget, meaning_of("budget"))
+      ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   add_custom_options(command);
   add_flag(command, "self_check", options.self_check);
@@ -150,7 +152,10 @@ void ExportArguments::add_export_options(CLI::App& command) { add_choice(command
 void ExportArguments::complete() {
   for (const std::string& text : dynamic_) parse_dynamic(text, options);
   for (const std::string& text : custom_opsets_) parse_custom_opset(text, options);
-  if (!target_.empty()) options.opset = opset_for(target_);
+  if (!target_.empty()) {
+    resolved_ = target_for(target_);
+    options.opset = resolved_->opset;
+  }
   if (!custom_ops_.empty()) options.custom_ops = read_text(custom_ops_);
   options.also.assign(also_.begin(), also_.end());
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -27,6 +28,10 @@ class ExportArguments {
   /// To be called once, after parsing. Throws BadArgument and ExportError.
   void complete();
 
+  /// The runtime that was given instead of an opset.
+  std::optional<Target> target() const { return resolved_; }
+  const std::string& target_name() const { return target_; }
+
   ExportOptions options;
 
  private:
@@ -35,6 +40,7 @@ class ExportArguments {
   void add_choice(CLI::App& command, const char* option, const char* standard);
 
   std::string target_;
+  std::optional<Target> resolved_;
   std::string custom_ops_;
   std::vector<std::string> custom_opsets_;
   std::vector<std::string> dynamic_;

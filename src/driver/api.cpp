@@ -20,6 +20,7 @@
 #include "onnx/text.hpp"
 #include "ops/register.hpp"
 #include "program/print.hpp"
+#include "read/weights.hpp"
 #include "write/model.hpp"
 
 namespace lithify {
@@ -132,7 +133,7 @@ ExportResult write_to(const Out& out, const driver::Converted& converted, const 
   std::map<std::string, int> counts;
   for (const onnx::Node* n : graph.all_nodes()) ++counts[n->op_type];
   result.nodes = by_count(counts);
-  result.opset = options.opset;
+  result.opset = evaluated.model.opset;
   result.weights = graph.initializers().size();
   result.weight_bytes = written.weight_bytes;
   result.file_bytes = written.bytes;
@@ -268,7 +269,7 @@ CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
   const driver::Opened opened =
       guarded(options.interface, [&] { return driver::Opened(driver::sources_of(model, options)); });
   CheckResult result;
-  result.opset = options.opset;
+  result.opset = options.opset.value_or(default_opset);
   try {
     guarded(options.interface, [&] {
       const driver::PreparedModel prepared(opened.program(), driver::settled(opened, options));
@@ -280,6 +281,7 @@ CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
       }
       result.messages = to_messages(evaluated->diagnostics, options.interface);
       result.exportable = !evaluated->failed();
+      result.opset = evaluated->model.opset;
       // Another opset may do what this one cannot.
       if (driver::has_only_errors(evaluated->diagnostics, {Code::NeedsOpset}))
         try_opsets(prepared, opened.traces(), asked, result);
@@ -291,9 +293,37 @@ CheckResult check_file(const ModelSource& model, const ExportOptions& options) {
   return result;
 }
 
+namespace {
+
+/// The tensors of a file that has only weights; nothing when it is of another kind.
+std::optional<InspectResult> inspect_weights(const ModelSource& model) {
+  const auto file = model.path.empty() ? nullptr : archive::MappedFile::open(model.path);
+  const std::span bytes = file ? file->bytes() : std::span(model.bytes.data, model.bytes.size);
+  const std::optional<read::WeightFile> found = read::read_weights({bytes, file});
+  if (!found) return std::nullopt;
+  InspectResult result;
+  result.kind = found->kind;
+  for (const auto& t : found->tensors) {
+    result.tensors.push_back({t.name, t.dtype, t.sizes, t.bytes});
+    result.weight_bytes += t.bytes;
+  }
+  result.weights = result.tensors.size();
+  return result;
+}
+
+}  // namespace
+
 InspectResult inspect_file(const ModelSource& model) {
   return guarded(Interface::Cpp, [&] {  // reading a file takes no options that a message may name
-    read::Opened opened = driver::open_source(model);
+    read::Opened opened;
+    try {
+      opened = driver::open_source(model);
+    } catch (const Error& e) {
+      if (e.first().code != Code::NotAModel) throw;
+      std::optional<InspectResult> weights = inspect_weights(model);
+      if (!weights) throw;
+      return *std::move(weights);
+    }
     const program::Program& program = *opened.program;
     InspectResult result;
     result.kind = program.producer;

@@ -40,27 +40,19 @@ Converted converted(const std::shared_ptr<const Opened>& opened, const Traces& t
   return out;
 }
 
-/// The traces with their loops rerolled; nothing where these differ in more than numbers, or there are none.
-std::vector<std::shared_ptr<const Opened>> rerolled(const std::shared_ptr<const Opened>& opened,
-                                                    const merge::OtherResults& other) {
-  const auto lengths = opened->traces().size() == 1 ? merge::Lengths::Pieces : merge::Lengths::Numbers;
-  std::vector<std::shared_ptr<const Opened>> out;
-  for (const Trace& trace : opened->traces()) {
-    std::unique_ptr<program::Program> program = merge::rerolled(*trace.program, other, lengths);
-    if (!program || (!out.empty() && !provenance::differ_in_numbers(out[0]->program(), *program))) return {};
-    out.push_back(std::make_shared<const Opened>(std::move(program), std::vector{opened}, trace.inputs));
-  }
-  return out;
-}
-
 /// Nothing where there are no loops, or they do not explain the traces.
 std::optional<Converted> with_loops(const std::shared_ptr<const Opened>& opened, const ExportOptions& options,
                                     const std::optional<Followed>& followed) {
   if (options.recover == ExportOptions::Recover::Never) return std::nullopt;
-  const std::vector<std::shared_ptr<const Opened>> loops = rerolled(opened, other_results(followed));
-  if (loops.empty()) return std::nullopt;
+  std::vector<Unrolled> unrolled;
+  for (const Trace& trace : opened->traces()) unrolled.push_back({opened, &trace, &followed});
+  const std::vector<std::shared_ptr<const Opened>> loops =
+      rerolled(unrolled, unrolled.size() == 1 ? merge::Lengths::Pieces : merge::Lengths::Numbers);
   Traces traces;
-  for (const auto& o : loops) traces.push_back(o->traces()[0]);
+  for (const auto& o : loops) {
+    if (!o || !provenance::differ_in_numbers(loops[0]->program(), o->program())) return std::nullopt;
+    traces.push_back(o->traces()[0]);
+  }
   try {
     return converted(loops[0], traces, options, followed);
   } catch (const Error&) {
@@ -84,6 +76,21 @@ bool has_loop(const Converted& c) {
 
 }  // namespace
 
+std::vector<std::shared_ptr<const Opened>> rerolled(const std::vector<Unrolled>& traces, merge::Lengths lengths) {
+  std::vector<merge::Unrolled> programs;
+  for (const Unrolled& u : traces) {
+    programs.push_back({u.trace->program});
+    if (const std::optional<Followed>& f = *u.followed) programs.back().other = {f->conditions.size(), f->sizes};
+  }
+  std::vector<std::unique_ptr<program::Program>> loops = merge::rerolled(programs, lengths);
+  std::vector<std::shared_ptr<const Opened>> out;
+  for (size_t i = 0; i < traces.size(); ++i)
+    out.push_back(loops[i] ? std::make_shared<const Opened>(std::move(loops[i]), std::vector{traces[i].opened},
+                                                            traces[i].trace->inputs)
+                           : nullptr);
+  return out;
+}
+
 CaptureFacts facts_of(const Converted& converted) {
   CaptureFacts out = facts_of(converted.opened->program(), *converted.evaluated);
   if (converted.known_at.empty()) return out;
@@ -92,10 +99,6 @@ CaptureFacts facts_of(const Converted& converted) {
   for (const auto& [name, size] : converted.known_at[0])
     out.unfollowed[name].emplace_back("which branches are taken is known at the sizes of the traces only");
   return out;
-}
-
-merge::OtherResults other_results(const std::optional<Followed>& followed) {
-  return followed ? merge::OtherResults{followed->conditions.size(), followed->sizes} : merge::OtherResults();
 }
 
 Converted convert(const std::vector<Source>& sources, const ExportOptions& options,

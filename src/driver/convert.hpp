@@ -42,11 +42,18 @@ struct Converted {
   std::vector<Sizes> known_at = {};
 };
 
+/// One trace of what is open, and what the code around it does.
+struct Unrolled {
+  std::shared_ptr<const Opened> opened;
+  const Trace* trace;
+  const std::optional<Followed>* followed;
+};
+
+/// The traces with their loops rerolled; nullptr in the place of one that has none.
+std::vector<std::shared_ptr<const Opened>> rerolled(const std::vector<Unrolled>& traces, merge::Lengths lengths);
+
 /// What the program shows of its captures.
 CaptureFacts facts_of(const Converted& converted);
-
-/// The results of a program that are no outputs of the model.
-merge::OtherResults other_results(const std::optional<Followed>& followed);
 
 /// The sources of a model file: itself, and the files of ExportOptions::also.
 std::vector<Source> sources_of(const ModelSource& model, const ExportOptions& options);

@@ -265,7 +265,7 @@ class Body {
     if (line.domain.empty()) {
       out = c_.onnx.op_n(line.op, inputs, attributes(line), line.results.size());
     } else {
-      std::vector<onnx::Builder::Fact> facts;
+      Vector<onnx::Builder::Fact> facts;
       for (const std::string& t : line.types)
         facts.push_back(parse_fact(c_.onnx, t, [&](const std::string& name) { return value(name); }));
       out = c_.onnx.foreign(line.domain, line.op, inputs, attributes(line), facts);
@@ -405,7 +405,7 @@ class PluginCall : public CustomCall {
                            const std::vector<Tensor>& inputs, const std::vector<Attribute>& attributes,
                            const std::vector<std::string>& outputs) override {
     add_version(versions_, domain, version);
-    std::vector<onnx::Builder::Fact> facts;
+    Vector<onnx::Builder::Fact> facts;
     for (const std::string& text : outputs)
       facts.push_back(parse_fact(c_.onnx, text, [&](const std::string& name) -> const onnx::Value* {
         return c_.schema.argument(name) ? c_.maybe_tensor(name) : nullptr;
@@ -420,9 +420,15 @@ class PluginCall : public CustomCall {
     for (Tensor t : inputs) out.push_back(handle(t));
     return out;
   }
+  static const auto& as_data(const auto& v) { return v; }
+  template <class T>
+  static Vector<T> as_data(const std::vector<T>& v) {
+    return Vector<T>(v);
+  }
   static onnx::Attributes converted(const std::vector<Attribute>& attributes) {
     onnx::Attributes out;
-    for (const Attribute& a : attributes) std::visit([&](const auto& v) { out.push_back({a.name, v}); }, a.value);
+    for (const Attribute& a : attributes)
+      std::visit([&](const auto& v) { out.push_back({a.name, as_data(v)}); }, a.value);
     return out;
   }
   Call& c_;

@@ -9,6 +9,7 @@
 
 #include "base/options.hpp"
 #include "claims/formula.hpp"
+#include "driver/equal_sizes.hpp"
 #include "driver/errors.hpp"
 #include "driver/outputs.hpp"
 #include "onnx/facts.hpp"
@@ -72,11 +73,12 @@ void find_escaped(const Followed& followed, Evaluated& out) {
     });
   };
   out.escaped_sizes.emplace();
-  for (const Escape& e : followed.escapes) {
+  for (size_t i = 0; i < followed.escapes.size(); ++i) {
+    const Escape& e = followed.escapes[i];
     const std::optional<std::vector<sym::Expr>> sizes = sizes_in(e.formula, out);
     if (sizes && std::ranges::all_of(*sizes, is_fixed)) continue;
     if (e.of_contents && (!sizes || !std::ranges::all_of(*sizes, is_size))) {
-      out.escaped_data.push_back(fmt::format("{} of a number at {}", e.what, e.where));
+      out.escaped_data[i] = fmt::format("{} of a number at {}", e.what, e.where);
       continue;
     }
     out.escaped.push_back(fmt::format("{} of a size at {}", e.what, e.where));
@@ -165,6 +167,22 @@ std::vector<sym::Expr> Evaluated::sizes() const {
   return out;
 }
 
+/// How many statements a program has, those of branches and loops each once.
+size_t statements_of(const program::Program& program) {
+  size_t n = 0;
+  const auto count = [&](const auto& self, const std::vector<program::Stmt>& body) -> void {
+    n += body.size();
+    for (const program::Stmt& s : body) {
+      self(self, s.body);
+      self(self, s.orelse);
+    }
+  };
+  for (const auto& [name, f] : program.functions) count(count, f.body);
+  for (const auto& [name, type] : program.classes)
+    for (const program::Function& f : type.methods) count(count, f.body);
+  return n;
+}
+
 // ---- evaluation ---------------------------------------------------------------------------------------------------
 
 /// Tensors and numbers of the model that are inputs of the graph, by name, and whether what they are at the end are
@@ -177,20 +195,44 @@ struct PreparedModel::StateInputs {
 PreparedModel::PreparedModel(const program::Program& program, const ExportOptions& options,
                              std::optional<Followed> followed)
     : program_(program), options_(options), followed_(std::move(followed)), rules_(options_, program) {
-  if (options_.opset < lowest_opset || options_.opset > highest_opset)
-    throw Error(Code::BadOpset, fmt::format("opset {} cannot be written", options_.opset),
+  if (const int opset = options_.opset.value_or(default_opset); opset < lowest_opset || opset > highest_opset)
+    throw Error(Code::BadOpset, fmt::format("opset {} cannot be written", opset),
                 fmt::format("opsets {} to {} can", lowest_opset, highest_opset));
+  if (options_.budget < 1 || options_.budget > 1000)
+    throw Error(Code::BadOption, fmt::format("{} cannot be allowed", option("budget", options_.budget)),
+                "give a number from 1 to 1000");
   program::verify(program);
+  sym_->budget.allow(statements_of(program), options_.budget);
   inputs_ = find_inputs(program, options_, &warnings_);
 }
+
+namespace {
+
+bool needs_later_opset(const Evaluated& e) {
+  return std::ranges::any_of(
+      e.diagnostics, [](const Diagnostic& d) { return d.severity == Severity::Error && d.code == Code::NeedsOpset; });
+}
+
+Diagnostic chosen_opset(int opset) {
+  return {Code::NeedsOpset,
+          Severity::Note,
+          fmt::format("opset {} is the lowest from {} on that can express the model", opset, default_opset),
+          {},
+          "",
+          ""};
+}
+
+}  // namespace
 
 std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, const StateInputs& state) const {
   sym_->restart();
   auto out = std::make_shared<Evaluated>(sym_);
-  out->model.opset = variant.opset.value_or(options_.opset);
+  out->model.opset = variant.opset.value();
   out->model.producer_version = version();
   out->model.graph = std::make_unique<onnx::Graph>();
   out->model.graph->given = given_;
+  for (const provenance::Assumed& equal : equal_)
+    out->model.graph->given.push_back({sym::Fact::Kind::Equal, equal.assumption.a, equal.assumption.b});
   onnx::Builder builder(*out->model.graph, *sym_, out->model.opset);
   ModelInputs inputs = make_inputs(program_, inputs_, builder);
   out->assumed = std::move(inputs.assumed);
@@ -228,7 +270,7 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
   if (!out->failed()) {
     // What is left to do still reports sizes that have to be assumed.
     const sym::Observed observed(*sym_, &recorder);
-    Outputs outputs = collect_outputs(builder, result.value);
+    Outputs outputs = collect_outputs(builder, result.value, out->diagnostics);
     if (outputs.empty())
       throw Error(Code::UnsupportedType, "the model returns no tensor", "return at least one tensor from forward");
     name_outputs(options_, *out->model.graph, outputs);
@@ -241,11 +283,41 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
     check_dynamic(options_, *out->model.graph, inputs_, out->diagnostics);
   }
   out->record = recorder.take();
+  std::ranges::copy(equal_, std::back_inserter(out->record.assumptions));
   return out;
 }
 
-std::shared_ptr<Evaluated> PreparedModel::evaluate(const Variant& variant) const {
+std::shared_ptr<Evaluated> PreparedModel::evaluate_with_equal_sizes(const Variant& variant) const {
   std::shared_ptr<Evaluated> out = evaluate_with(variant, {});
+  // With formulas, sizes that do not agree are a reason against these formulas.
+  while (variant.formulas.empty()) {
+    const std::optional<provenance::Assumed> equal = equal_dimensions(*out);
+    if (!equal) break;
+    equal_.push_back(*equal);
+    out = evaluate_with(variant, {});
+  }
+  report_fixed_axes(program_, inputs_, *out);
+  return out;
+}
+
+std::shared_ptr<Evaluated> PreparedModel::evaluate(Variant variant) const {
+  if (!variant.opset) variant.opset = options_.opset;
+  if (variant.opset) return evaluate_in_opset(variant);
+  std::shared_ptr<Evaluated> first;
+  for (int opset = default_opset; opset <= highest_opset; ++opset) {
+    variant.opset = opset;
+    std::shared_ptr<Evaluated> out = evaluate_in_opset(variant);
+    if (!needs_later_opset(*out)) {
+      if (first) out->report(chosen_opset(opset));
+      return out;
+    }
+    if (!first) first = out;
+  }
+  return first;
+}
+
+std::shared_ptr<Evaluated> PreparedModel::evaluate_in_opset(const Variant& variant) const {
+  std::shared_ptr<Evaluated> out = evaluate_with_equal_sizes(variant);
   if (out->failed() || out->changes.empty()) return out;
   // What a run changes shows fully once it begins with any state: a flag that only the second run sets is state, too.
   StateInputs state;

@@ -29,7 +29,7 @@ class Evaluated final : public provenance::Outcome {
   std::vector<eval::Change> changes;                                   ///< that a run makes to the model
   std::vector<std::string> escaped;                                    ///< where dynamic sizes escape the program
   std::map<std::string, std::vector<std::string>> escaped_dimensions;  ///< the same, by dimension
-  std::vector<std::string> escaped_data;                               ///< where what inputs hold escapes the program
+  std::map<size_t, std::string> escaped_data;  ///< where what inputs hold escapes the program, by Followed::escapes
   /// Of lithify::Followed: the conditions whose outcome is the same at all sizes, and what the sizes stand for, where
   /// they do not depend on data.
   std::vector<std::optional<bool>> decided_conditions;
@@ -74,8 +74,9 @@ class PreparedModel {
   PreparedModel(const PreparedModel&) = delete;  // its rules refer to it
   PreparedModel& operator=(const PreparedModel&) = delete;
 
-  /// What cannot be exported is in the diagnostics of the result. Throws Error for options that do not fit the program.
-  std::shared_ptr<Evaluated> evaluate(const Variant& variant = {}) const;
+  /// What cannot be exported is in the diagnostics of the result. Without an opset, the lowest from default_opset on
+  /// that can express the program is taken. Throws Error for options that do not fit the program.
+  std::shared_ptr<Evaluated> evaluate(Variant variant = {}) const;
 
   const program::Program& program() const { return program_; }
   const ExportOptions& options() const { return options_; }
@@ -88,6 +89,8 @@ class PreparedModel {
 
  private:
   struct StateInputs;
+  std::shared_ptr<Evaluated> evaluate_in_opset(const Variant& variant) const;
+  std::shared_ptr<Evaluated> evaluate_with_equal_sizes(const Variant& variant) const;
   std::shared_ptr<Evaluated> evaluate_with(const Variant& variant, const StateInputs& state) const;
 
   const program::Program& program_;
@@ -98,6 +101,8 @@ class PreparedModel {
   std::vector<Diagnostic> warnings_;
   std::vector<TensorInput> inputs_;
   sym::Facts given_;
+  mutable std::vector<provenance::Assumed>
+      equal_;  ///< dimensions that all evaluations take for equal once one needs it
 };
 
 }  // namespace lithify::driver

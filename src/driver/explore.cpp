@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
+#include <span>
 
 #include "driver/errors.hpp"
 #include "driver/other_sizes.hpp"
 #include "driver/solve.hpp"
-#include "merge/reroll.hpp"
 #include "provenance/compare.hpp"
 
 namespace lithify::driver {
@@ -29,8 +30,30 @@ std::string one_outcome(const std::string& where) {
   return fmt::format("a trace follows only one outcome of the condition on data at {}", where);
 }
 
-std::unique_ptr<program::Program> rerolled(const Recording& r) {
-  return merge::rerolled(r.opened->program(), other_results(r.capture.followed), merge::Lengths::Numbers);
+/// The programs of the recordings with their loops rerolled.
+std::vector<std::shared_ptr<const Opened>> rerolled(std::span<const Recording> recordings) {
+  std::vector<Unrolled> traces;
+  for (const Recording& r : recordings) traces.push_back({r.opened, r.opened->traces().data(), &r.capture.followed});
+  return rerolled(traces, merge::Lengths::Numbers);
+}
+
+/// The path with these programs in place of its recordings', as far as they have the same loops as one of them. The
+/// others are only good for a check: a loop of one iteration cannot be seen. No recordings where that one has no loops.
+Path with_loops(const Path& path, const std::vector<std::shared_ptr<const Opened>>& loops, size_t first) {
+  Path out;
+  if (!loops[first]) return out;
+  out.recordings.push_back(path.recordings[first]);
+  out.recordings.back().opened = loops[first];
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (i == first) continue;
+    if (!loops[i] || !provenance::differ_in_numbers(loops[first]->program(), loops[i]->program())) {
+      out.other_sizes.push_back(path.recordings[i].sizes);
+      continue;
+    }
+    out.recordings.push_back(path.recordings[i]);
+    out.recordings.back().opened = loops[i];
+  }
+  return out;
 }
 
 }  // namespace
@@ -132,7 +155,7 @@ void Exploration::settle(Path& path) {
   } catch (const Error& e) {
     // A loop over pieces, of which the trace has so many, is no error where it is a loop.
     diverge = is_about_sizes(e);
-    if (!diverge && !rerolled(path.recordings[0])) throw;
+    if (!diverge && !rerolled(std::span(path.recordings).first(1))[0]) throw;
     why = std::current_exception();
   }
   enlarge(path.recordings);
@@ -150,72 +173,59 @@ void Exploration::settle(Path& path) {
     return out;
   };
   const auto largest = std::ranges::max_element(path.recordings, {}, elements) - path.recordings.begin();
-  Path rerolled = with_loops(path, 0);
-  if (rerolled.recordings.size() < 2 && largest != 0)
-    if (Path other = with_loops(path, static_cast<size_t>(largest));
-        other.recordings.size() > rerolled.recordings.size())
-      rerolled = std::move(other);
-  if (rerolled.recordings.empty()) std::rethrow_exception(why);
-  path = std::move(rerolled);
+  const std::vector<std::shared_ptr<const Opened>> loops = rerolled(path.recordings);
+  Path whole = with_loops(path, loops, 0);
+  if (whole.recordings.size() < 2 && largest != 0)
+    if (Path other = with_loops(path, loops, static_cast<size_t>(largest));
+        other.recordings.size() > whole.recordings.size())
+      whole = std::move(other);
+  if (whole.recordings.empty()) std::rethrow_exception(why);
+  path = std::move(whole);
   path.recovered = settle_(path.recordings);
-}
-
-/// The path with the loops of its recordings rerolled, beginning with one of them. Those that then have other loops
-/// are only good for a check: a loop of one iteration cannot be seen. No recordings where that one has no loops.
-Path Exploration::with_loops(const Path& path, size_t first) {
-  Path out;
-  const auto add = [&](const Recording& r) {
-    std::unique_ptr<program::Program> program = rerolled(r);
-    if (program && !out.recordings.empty() &&
-        !provenance::differ_in_numbers(out.recordings[0].opened->program(), *program))
-      program = nullptr;
-    if (!program) {
-      out.other_sizes.push_back(r.sizes);
-      return;
-    }
-    out.recordings.push_back(r);
-    out.recordings.back().opened =
-        std::make_shared<const Opened>(std::move(program), std::vector{r.opened}, r.capture.inputs);
-  };
-  add(path.recordings[first]);
-  for (size_t i = 0; i < path.recordings.size() && !out.recordings.empty(); ++i)
-    if (i != first) add(path.recordings[i]);
-  return out;
 }
 
 /// Records the same path at other sizes.
 void Exploration::enlarge(std::vector<Recording>& recordings) {
   const Sizes first = recordings[0].sizes;
   std::set<size_t> held;  // dimensions that decide whether the path is taken: they stay as they are
-  std::vector<Sizes> tried = {first};
-  const auto is_added = [&](const Sizes& sizes) {
-    if (std::ranges::find(tried, sizes) != tried.end() || is_spent()) return false;
+  std::vector<Sizes> candidates = many_sizes(first), tried = {first};
+  const auto is_over = [&] {
+    // What cannot be exported by itself needs a second recording, however long it takes.
+    return recordings.size() >= enough_recordings || (recordings.size() > 1 ? is_spent() : runs_ >= budget_.runs);
+  };
+  const auto attempt = [&](const Sizes& sizes) {
+    if (is_over() || std::ranges::find(tried, sizes) != tried.end()) return Attempt::OtherPath;
     tried.push_back(sizes);
     return add_to(recordings, sizes);
   };
-  for (Sizes sizes : many_sizes(first)) {
+  for (size_t i = 0; i < candidates.size() && !is_over(); ++i) {
+    Sizes sizes = candidates[i];
     for (size_t d : held) sizes[d].second = first[d].second;
-    if (recordings.size() >= enough_recordings || is_spent()) return;
-    if (is_added(sizes)) continue;
-    for (size_t d = 0; d < first.size() && first.size() > 1 && held.empty(); ++d) {
-      Sizes others = sizes;
-      others[d].second = first[d].second;
-      if (is_added(others)) held.insert(d);
+    const Attempt done = attempt(sizes);
+    if (done == Attempt::Failed && i == 0) {
+      const std::vector<Sizes> bound = bound_sizes(first);
+      candidates.insert(candidates.begin() + 1, bound.begin(), bound.end());
+    } else if (done != Attempt::SamePath && first.size() > 1 && held.empty()) {
+      for (size_t d = 0; d < first.size() && held.empty(); ++d) {
+        Sizes others = sizes;
+        others[d].second = first[d].second;
+        if (attempt(others) == Attempt::SamePath) held.insert(d);
+      }
     }
   }
 }
 
-/// Whether the same path was recorded at these sizes.
-bool Exploration::add_to(std::vector<Recording>& recordings, const Sizes& sizes) {
+/// Adds a recording at these sizes, if it takes the same path.
+Exploration::Attempt Exploration::add_to(std::vector<Recording>& recordings, const Sizes& sizes) {
   const Outcomes& outcomes = recordings[0].outcomes;
   try {
     Capture capture = record(sizes, outcomes);
-    if (signature(capture) != signature(recordings[0].capture)) return false;
+    if (signature(capture) != signature(recordings[0].capture)) return Attempt::OtherPath;
     auto opened = std::make_shared<const Opened>(std::vector<Source>{{capture.model, capture.inputs}});
     recordings.push_back({sizes, outcomes, std::move(capture), std::move(opened)});
-    return true;
+    return Attempt::SamePath;
   } catch (const CannotCapture&) {
-    return false;
+    return Attempt::Failed;
   }
 }
 

@@ -98,8 +98,8 @@ class Exploration {
   void add(Recording recording);
   void settle(Path& path);
   void enlarge(std::vector<Recording>& recordings);
-  bool add_to(std::vector<Recording>& recordings, const Sizes& sizes);
-  static Path with_loops(const Path& path, size_t first);
+  enum class Attempt { SamePath, OtherPath, Failed };
+  Attempt add_to(std::vector<Recording>& recordings, const Sizes& sizes);
 
   std::vector<Answer> answers_of(const Path& path);
   size_t condition_id(const std::string& text, PathCondition condition);

@@ -1,6 +1,7 @@
 #include "driver/guarded.hpp"
 
 #include <new>
+#include <stdexcept>
 
 #include "base/options.hpp"
 #include "driver/live.hpp"
@@ -23,6 +24,8 @@ void rethrow_as_export_error(Interface interface) {
     throw;
   } catch (const Error& e) {
     throw as_export_error(e);
+  } catch (const std::length_error&) {
+    throw as_export_error(Error(Code::LimitExceeded, "the program needs more memory than there can be"));
   } catch (const std::bad_alloc&) {
     throw as_export_error(Error(Code::LimitExceeded, "there is not enough memory"));
   } catch (const ExportError&) {

@@ -1,11 +1,13 @@
 #include "driver/inputs.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
 #include <span>
 
+#include "base/nearest.hpp"
 #include "base/options.hpp"
 #include "driver/input_sizes.hpp"
 #include "driver/tied_sizes.hpp"
@@ -57,6 +59,8 @@ class InputFinder {
   // ---- by the sample: what is not a tensor in it is part of the model ----
 
   void add_sample(const std::string& path, const Data& sample, Formulas formulas) {
+    constexpr uint64_t each = 16;  // an input takes as much as this many elements of a list
+    budget_.spend(Limit::Elements, each);
     switch (sample.kind) {
       case Data::Kind::Tensor:
         return add_sample_tensor(path, *sample.tensor, formulas);
@@ -172,14 +176,15 @@ class InputFinder {
       if (!used_.contains(&spec))
         throw Error(Code::UnknownInput,
                     fmt::format("{} names '{}', and the model's inputs are {}", option("inputs"), spec.name, paths()),
-                    "use one of these names");
+                    did_you_mean(spec.name, path_list()) + "use one of these names");
   }
 
-  std::string paths() const {
-    std::string out;
-    for (const TensorInput& in : found_) out += (out.empty() ? "" : ", ") + in.path;
+  std::vector<std::string> path_list() const {
+    std::vector<std::string> out;
+    for (const TensorInput& in : found_) out.push_back(in.path);
     return out;
   }
+  std::string paths() const { return fmt::format("{}", fmt::join(path_list(), ", ")); }
 
   void rename() {
     const std::vector<std::string>& names = options_.input_names;
@@ -223,6 +228,7 @@ class InputFinder {
   const bool opens_fixed_;  // whether sizes that the file fixes can be dynamic: other captures show where they went
   std::vector<InputSpec> specs_;
   std::set<const InputSpec*> used_;
+  Budget budget_;
   std::vector<TensorInput> found_;
 };
 

@@ -1,4 +1,7 @@
 // The results of the public API as JSON.
+#include <charconv>
+#include <cmath>
+
 #include "base/json_writer.hpp"
 #include "claims/claims.hpp"
 #include "lithify/lithify.hpp"
@@ -11,9 +14,38 @@ void write(JsonWriter& j, const Message& m) {
   j.field("file", m.file).field("line", m.line).field("function", m.function).field("hint", m.hint).close('}');
 }
 
+/// A size is a number, a name or formula, or null where it is not known.
+void write_size(JsonWriter& j, const std::string& size) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), number);
+  if (error == std::errc() && end == size.data() + size.size())
+    j.value(number);
+  else if (size == "?")
+    j.json("null");
+  else
+    j.value(size);
+}
+
 void write(JsonWriter& j, const ValueInfo& v) {
-  j.open('{').field("name", v.name).field("dtype", v.dtype).field("rank_known", v.rank_known);
-  j.list("shape", v.shape).close('}');
+  j.open('{').field("name", v.name).field("dtype", v.dtype);
+  if (v.rank_known)
+    j.list("shape", v.shape, [&](const std::string& size) { write_size(j, size); });
+  else
+    j.key("shape").json("null");
+  j.close('}');
+}
+
+void write(JsonWriter& j, const TensorInfo& t) {
+  j.open('{').field("name", t.name).field("dtype", t.dtype).list("shape", t.shape).field("bytes", t.bytes).close('}');
+}
+
+void write(JsonWriter& j, const WeightChange& c) {
+  j.open('{').field("name", c.name).field("other", c.other).field("what", c.what).key("before");
+  write(j, c.before);
+  j.key("after");
+  write(j, c.after);
+  j.field("changed", c.changed).key("largest");
+  j.json(std::isfinite(c.largest) ? fmt::format("{}", c.largest) : "null").close('}');
 }
 
 using claims::write;
@@ -97,8 +129,34 @@ std::string to_json(const InspectResult& r) {
     write_list(j, "dynamic_inputs", r.dynamic->inputs);
     write_list(j, "dimensions", r.dynamic->dimensions);
   }
+  if (!r.tensors.empty()) write_list(j, "tensors", r.tensors);
   if (!r.code.empty()) j.field("code", r.code);
   return j.close('}').text();
+}
+
+std::string to_json(const OnnxSummary& s) {
+  JsonWriter j;
+  j.open('{').field("ir_version", s.ir_version).field("producer", s.producer);
+  write_map(j, "opsets", s.opsets);
+  write_list(j, "inputs", s.inputs);
+  write_list(j, "outputs", s.outputs);
+  write_map(j, "nodes", s.nodes);
+  write_map(j, "modules", s.modules);
+  j.list("functions", s.functions).field("weights", s.weights).field("weight_bytes", s.weight_bytes);
+  write_list(j, "largest", s.largest);
+  j.list("external_files", s.external_files);
+  write_map(j, "metadata", s.metadata);
+  return j.field("file_bytes", s.file_bytes).close('}').text();
+}
+
+std::string to_json(const DiffResult& r) {
+  JsonWriter j;
+  j.open('{').field("same", r.same()).field("same_graph", r.same_graph);
+  j.list("interface", r.interface).list("operators", r.operators).list("modules", r.modules);
+  write_list(j, "weights", r.weights);
+  write_list(j, "removed", r.removed);
+  write_list(j, "added", r.added);
+  return j.field("equal_weights", r.equal_weights).close('}').text();
 }
 
 std::string to_json(const std::vector<SupportedOperator>& operators) {

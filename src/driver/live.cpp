@@ -94,7 +94,7 @@ class LiveExport {
       note(captured(Severity::Warning, "the trace follows only one outcome of " + what));
     const std::optional<Followed> followed = captures[0].followed;
     LiveConverted out = convert(std::move(captures), kind, "asked for");
-    for (const std::string& what : out.converted.evaluated->escaped_data)
+    for (const auto& [escape, what] : out.converted.evaluated->escaped_data)
       note(captured(Severity::Warning, "the trace follows only one outcome of " + what));
     if (followed) out.facts = one_path(*followed, *out.converted.evaluated);
     return out;
@@ -180,9 +180,22 @@ class LiveExport {
       out.outcome->decided_conditions = decided;
     }
     if (out.outcome->failed()) throw Error(out.outcome->diagnostics);
-    if (!out.outcome->escaped_data.empty())
-      throw Error(Code::CannotCapture, "a trace follows only one outcome of " + out.outcome->escaped_data[0]);
+    for (const auto& [escape, what] : out.outcome->escaped_data)
+      if (!out.formulas.empty() || !is_seen_length(recordings, escape))
+        throw Error(Code::CannotCapture, "a trace follows only one outcome of " + what);
     return out;
+  }
+
+  /// Whether a number that depends on data is that of the elements of a list, and the recordings have several such
+  /// numbers: what they have in common does not depend on it then.
+  static bool is_seen_length(const std::vector<Recording>& recordings, size_t escape) {
+    const Escape& first = recordings[0].capture.followed->escapes[escape];
+    if (first.what != "tolist" && first.what != "length") return false;
+    return std::ranges::any_of(recordings, [&](const Recording& r) {
+      return r.capture.followed && std::ranges::any_of(r.capture.followed->escapes, [&](const Escape& e) {
+               return e.where == first.where && e.what == first.what && e.value != first.value;
+             });
+    });
   }
 
   static bool uses_data(const Followed& followed) {

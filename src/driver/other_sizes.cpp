@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 
 namespace lithify::driver {
 namespace {
@@ -90,6 +91,25 @@ std::vector<Sizes> many_sizes(const Sizes& sample) {
   for (const Sizes& start : {sample, Sizes(out.front())})
     for (const Sizes& further : aligned_sizes(start))
       if (further != sample && std::ranges::find(out, further) == out.end()) out.push_back(further);
+  return out;
+}
+
+std::vector<Sizes> bound_sizes(const Sizes& sample) {
+  std::vector<Sizes> out;
+  const auto add = [&](const Sizes& sizes) {
+    if (sizes != sample && std::ranges::find(out, sizes) == out.end()) out.push_back(sizes);
+  };
+  const auto add_alone = [&](const Sizes& moved) {
+    for (size_t i = 0; i < sample.size(); ++i) {
+      Sizes one = sample;
+      one[i] = moved[i];
+      add(one);
+    }
+  };
+  const std::vector<Sizes> aligned = aligned_sizes(sample);
+  add_alone(aligned.front());
+  for (const Sizes& multiple : std::span(aligned).last(2)) add(multiple);
+  add_alone(aligned.back());
   return out;
 }
 

@@ -21,6 +21,10 @@ std::vector<Sizes> aligned_sizes(const Sizes& sample);
 /// More of them, all different: what a formula has to explain at all of them is hardly explained by a wrong one.
 std::vector<Sizes> many_sizes(const Sizes& sample);
 
+/// Where dimensions are bound to one another, or one of them to what inputs hold: one moves alone, or all are
+/// multiples.
+std::vector<Sizes> bound_sizes(const Sizes& sample);
+
 using claims::text_of;
 
 /// Other sizes of one dimension, the `index`-th, the best first: for programs in which every size is a number, which

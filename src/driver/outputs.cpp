@@ -6,33 +6,62 @@
 #include <algorithm>
 #include <set>
 
+#include "base/nearest.hpp"
 #include "base/options.hpp"
 #include "eval/carry.hpp"
 #include "eval/elements.hpp"
+#include "ops/quantized.hpp"
 
 namespace lithify::driver {
 namespace {
 
-void collect(onnx::Builder& b, const eval::Value& v, const std::string& name, Outputs& out, int depth = 0) {
+/// An output's default name is "output", "output_0", ...; a name from the model stands for itself.
+std::string output_name(const std::string& path) {
+  if (path.empty()) return "output";
+  return std::isdigit(static_cast<unsigned char>(path[0])) ? "output_" + path : path;
+}
+
+Diagnostic is_dequantized(const std::string& name, DType type) {
+  return {
+      Code::UnsupportedType,
+      Severity::Note,
+      fmt::format("the output '{}' is {}: the model gives its dequantized values", output_name(name), name_of(type)),
+      {},
+      "",
+      output_name(name)};
+}
+
+struct Collected {
+  Outputs outputs;
+  std::vector<Diagnostic>& diagnostics;
+};
+
+void collect(onnx::Builder& b, const eval::Value& v, const std::string& name, Collected& out, int depth = 0) {
   constexpr int most_nested = 64;
   if (depth > most_nested) throw Error(Code::LimitExceeded, "the model's result nests too deep");
+  constexpr uint64_t each = 16;  // an output takes as much as this many elements of a list
+  b.sym.budget.spend(Limit::Elements, each);
   auto below = [&](const std::string& part) { return name.empty() ? part : name + "_" + part; };
   if (v.is_none()) return;
   if (v.is_tensor()) {
-    out.emplace_back(name, v.tensor()->read(b));
+    out.outputs.emplace_back(name, v.tensor()->read(b));
+  } else if (auto* q = v.get_if<eval::Quantized>()) {
+    out.outputs.emplace_back(name, ops::dequantized(b, *q));
+    out.diagnostics.push_back(is_dequantized(name, q->dtype()));
   } else if (v.is_int()) {
-    out.emplace_back(name, b.symbolic(v.integer()));
+    out.outputs.emplace_back(name, b.symbolic(v.integer()));
   } else if (auto* d = v.get_if<double>()) {
-    out.emplace_back(name, b.scalar(DType::Double, *d));
+    out.outputs.emplace_back(name, b.scalar(DType::Double, *d));
   } else if (auto* flag = v.get_if<bool>()) {
-    out.emplace_back(name, b.scalar_int(DType::Bool, *flag));
+    out.outputs.emplace_back(name, b.scalar_int(DType::Bool, *flag));
   } else if (auto* t = v.get_if<eval::Tuple>(); t && t->named) {
     for (size_t i = 0; i < t->items->size() && i < t->named->attributes.size(); ++i)
       collect(b, (*t->items)[i], below(t->named->attributes[i].first), out, depth + 1);
   } else if (v.is_open_list()) {
-    if (onnx::Value* elements = eval::readable_elements(b, v)) out.emplace_back(name, eval::as_sequence(b, elements));
+    if (onnx::Value* elements = eval::readable_elements(b, v))
+      out.outputs.emplace_back(name, eval::as_sequence(b, elements));
   } else if (auto* maybe = v.get_if<eval::Maybe>()) {
-    out.emplace_back(name, eval::as_optional(b, *maybe));
+    out.outputs.emplace_back(name, eval::as_optional(b, *maybe));
   } else if (v.is_list() || v.is<eval::Tuple>()) {
     const std::vector<eval::Value>& items = v.items();
     for (size_t i = 0; i < items.size(); ++i) collect(b, items[i], below(std::to_string(i)), out, depth + 1);
@@ -49,25 +78,19 @@ void collect(onnx::Builder& b, const eval::Value& v, const std::string& name, Ou
   }
 }
 
-/// An output's default name is "output", "output_0", ...; a name from the model stands for itself.
-std::string output_name(const std::string& path) {
-  if (path.empty()) return "output";
-  return std::isdigit(static_cast<unsigned char>(path[0])) ? "output_" + path : path;
-}
-
-std::string names_of(const std::vector<TensorInput>& inputs, const onnx::Graph& graph) {
+std::vector<std::string> names_of(const std::vector<TensorInput>& inputs, const onnx::Graph& graph) {
   std::vector<std::string> names;
   for (const TensorInput& in : inputs) names.push_back(in.name);
   for (const onnx::Value* out : graph.outputs) names.push_back(out->name);
-  return fmt::format("{}", fmt::join(names, ", "));
+  return names;
 }
 
 }  // namespace
 
-Outputs collect_outputs(onnx::Builder& b, const eval::Value& result) {
-  Outputs out;
+Outputs collect_outputs(onnx::Builder& b, const eval::Value& result, std::vector<Diagnostic>& diagnostics) {
+  Collected out{{}, diagnostics};
   collect(b, result, "", out);
-  return out;
+  return std::move(out.outputs);
 }
 
 void name_outputs(const ExportOptions& options, const onnx::Graph& graph, Outputs& outputs) {
@@ -120,7 +143,8 @@ void check_dynamic(const ExportOptions& options, const onnx::Graph& graph, const
     if (out == graph.outputs.end())
       throw Error(Code::UnknownInput,
                   fmt::format("{} names '{}', which is neither an input nor an output", option("dynamic_axes"), name),
-                  fmt::format("the names are {}", names_of(inputs, graph)));
+                  fmt::format("{}the names are {}", did_you_mean(name, names_of(inputs, graph)),
+                              fmt::join(names_of(inputs, graph), ", ")));
     for (auto& [axis, dim] : declared.second) {
       int64_t rank = static_cast<int64_t>((*out)->rank()), at = axis < 0 ? axis + rank : axis;
       if (at < 0 || at >= rank)

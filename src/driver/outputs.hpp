@@ -16,8 +16,9 @@ namespace lithify::driver {
 using Outputs = std::vector<std::pair<std::string, onnx::Value*>>;
 
 /// The tensors and numbers of a result, with names by the way to them: "", "0", "logits", "cache_0_k". Throws
-/// UnsupportedType for what ONNX cannot return.
-Outputs collect_outputs(onnx::Builder& b, const eval::Value& result);
+/// UnsupportedType for what ONNX cannot return. Quantized tensors leave the model as their dequantized values, which a
+/// note reports.
+Outputs collect_outputs(onnx::Builder& b, const eval::Value& result, std::vector<Diagnostic>& diagnostics);
 
 /// Gives the outputs the names that the options have for them, else "output", "output_0", or their own. Throws
 /// BadOption where names clash.

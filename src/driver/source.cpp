@@ -21,7 +21,7 @@ std::pair<TensorView, size_t> described(const std::string& name, const LiveTenso
   if (std::ranges::any_of(live.sizes, [](int64_t s) { return s < 0; }) ||
       std::ranges::any_of(live.strides, [](int64_t s) { return s < 0; }))
     throw bad("has a negative size or stride");
-  TensorView view{*dtype, live.sizes, live.strides, 0, nullptr};
+  TensorView view{*dtype, Vector<int64_t>(live.sizes), Vector<int64_t>(live.strides), 0, nullptr};
   if (view.numel() == 0) return {std::move(view), 0};
   if (!live.data) throw bad("has no memory");
   int64_t last = 0;

@@ -12,8 +12,8 @@
 
 namespace lithify::driver {
 
-/// The formula that a name is, with + - * // and integers, where all names in it are among the dimensions. Nothing for
-/// any other name: "seq-len" is one, unless there are the dimensions "seq" and "len".
+/// The formula that a name is, with + - * //, Min, Max and integers, where all names in it are among the dimensions.
+/// Nothing for any other name: "seq-len" is one, unless there are the dimensions "seq" and "len".
 std::optional<program::Expr> formula_of(const std::string& name, const std::set<std::string>& dimensions);
 
 /// The value of a formula at sizes; nothing where it has none.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/options.hpp"
+#include "base/restored.hpp"
 #include "eval/carry.hpp"
 #include "eval/evaluator.hpp"
 
@@ -27,19 +28,17 @@ struct Evaluator::OperatorName {
 /// A rule, and the arguments of a call in the order of its schema.
 struct Evaluator::Match {
   const Rule* rule = nullptr;
-  std::vector<Value> arguments;
+  Vector<Value> arguments;
   bool quantized = false;  ///< an operand is
 };
 
 namespace {
 
-constexpr size_t max_items = 1 << 20;  // of a list
-
 bool has_poison(const Value& v, int depth = 0) {
   if (v.is_poison()) return true;
   if (depth > 4) return false;
   if ((!v.is_list() && !v.is<Tuple>()) || v.is_open_list()) return false;
-  const std::vector<Value>& items = v.items();
+  const Vector<Value>& items = v.items();
   return std::any_of(items.begin(), items.end(), [&](const Value& i) { return has_poison(i, depth + 1); });
 }
 
@@ -48,12 +47,17 @@ bool any_argument(const Arguments& arguments, const auto& is_such) {
          std::ranges::any_of(arguments.keywords, [&](auto& keyword) { return is_such(keyword.second); });
 }
 
-// A program that doubles a string or list in a loop must not use up the memory.
-void check_length(const Value& v) {
-  auto* text = v.get_if<std::string>();
-  auto* list = v.get_if<std::shared_ptr<List>>();
-  if ((text && text->size() > max_text) || (list && (*list)->items.size() > max_items))
-    throw Error(Code::LimitExceeded, fmt::format("a {} grows too long at export", v.kind_name()));
+// A program that doubles a string or list in a loop must not use up the memory. What an operator gives back to the
+// list that it is given has been counted.
+void count_elements(Budget& budget, const Value& result, const Value* self) {
+  if (auto* text = result.get_if<std::string>()) return budget.spend(Limit::Text, text->size());
+  auto* list = result.get_if<std::shared_ptr<List>>();
+  auto* tuple = result.get_if<Tuple>();
+  auto* same = self ? self->get_if<std::shared_ptr<List>>() : nullptr;
+  constexpr size_t list_itself = 2;  // takes as much memory as this many elements
+  if (list && same && *list == *same) return budget.spend(Limit::Elements, 1);
+  if (list) budget.spend(Limit::Elements, (*list)->items.size() + list_itself);
+  if (tuple) budget.spend(Limit::Elements, tuple->items->size() + list_itself);
 }
 
 // Codes of problems with one operator, after which evaluation can go on with the next.
@@ -88,7 +92,7 @@ bool is_complex_number(const Value& v) {
 bool is_quantized(const Value& v) { return v.is_quantized(); }
 
 // Whether one of the tensors and numbers that an operator computes with is of a kind.
-bool has_operand(const Schema& schema, const std::vector<Value>& arguments, bool (*is_such)(const Value&)) {
+bool has_operand(const Schema& schema, const Vector<Value>& arguments, bool (*is_such)(const Value&)) {
   using K = SchemaArgument::Kind;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Value& v = arguments[i];
@@ -103,7 +107,7 @@ bool has_operand(const Schema& schema, const std::vector<Value>& arguments, bool
 constexpr std::string_view for_numbers = "number";  // the overload
 
 // Whether an operator, one that has a form for numbers, is applied to numbers alone: the result is one too.
-bool on_numbers(const std::vector<Rule>& rules, const std::vector<Value>& operands) {
+bool on_numbers(const Vector<Rule>& rules, const Vector<Value>& operands) {
   return std::all_of(operands.begin(), operands.end(), [](const Value& v) { return v.is_number(); }) &&
          std::any_of(rules.begin(), rules.end(), [](const Rule& r) { return r.schema.overload == for_numbers; });
 }
@@ -121,8 +125,7 @@ const Maybe* optional_among(const Arguments& arguments) {
 }
 
 /// What can be done with a value that may be None: ask whether it is, and take it not to be.
-Value apply_to_optional(onnx::Builder& b, std::string_view name, const Maybe& maybe,
-                        const std::vector<Value>& positional) {
+Value apply_to_optional(onnx::Builder& b, std::string_view name, const Maybe& maybe, const Vector<Value>& positional) {
   if (name == "aten::_unwrap_optional" || name == "prim::unchecked_unwrap_optional") return *maybe.value;
   const bool compares = name == "aten::__is__" || name == "aten::__isnot__";
   if (compares && positional.size() == 2 && positional[1].is_none()) {
@@ -138,7 +141,7 @@ Value apply_to_optional(onnx::Builder& b, std::string_view name, const Maybe& ma
 }
 
 /// Whether an element of a list is read or changed, and the run decides which one.
-bool chooses_element_at_run_time(std::string_view name, const std::vector<Value>& positional) {
+bool chooses_element_at_run_time(std::string_view name, const Vector<Value>& positional) {
   return (name == "aten::__getitem__" || name == "aten::_set_item" || name == "aten::pop" || name == "aten::insert" ||
           name == "aten::Delete") &&
          positional.size() > 1 && positional[0].is_list() && positional[1].is_int() &&
@@ -162,7 +165,7 @@ struct Refusals {
 };
 
 /// Whether a rule takes operands of these kinds, in this opset; else the reason is in `refusals`.
-bool takes(const Rule& rule, const std::vector<Value>& arguments, bool quantized, int opset, Refusals& refusals) {
+bool takes(const Rule& rule, const Vector<Value>& arguments, bool quantized, int opset, Refusals& refusals) {
   if (has_operand(rule.schema, arguments, is_complex_number) ? rule.complex == Rule::Complex::No
                                                              : rule.complex == Rule::Complex::Only) {
     refusals.complex = refusals.complex || rule.complex == Rule::Complex::No;
@@ -248,14 +251,18 @@ Value Evaluator::failed(const program::Expr& e, const Error& error) {
   return Poison{};
 }
 
-Value Evaluator::apply(std::string_view name, std::vector<Value> positional,
-                       std::vector<std::pair<std::string, Value>> keywords) {
+Value Evaluator::apply(std::string_view name, Vector<Value> positional,
+                       Vector<std::pair<std::string, Value>> keywords) {
   return apply(name, {std::move(positional), std::move(keywords)}, /*report=*/false);
 }
 
 Value Evaluator::apply(std::string_view name, Arguments arguments, bool report) {
+  // A rule may apply others, and they others again.
+  constexpr int deepest = 300;
+  if (depth_ >= deepest) throw Error(Code::LimitExceeded, fmt::format("operators nest too deep in {}", name));
+  const Restored depth(depth_, depth_ + 1);
   const OperatorName op(name);
-  const std::vector<Rule>& rules = rules_.overloads(op.base);
+  const Vector<Rule>& rules = rules_.overloads(op.base);
   if (rules.empty()) throw no_rule(op.base);
   if (std::optional<Value> result = apply_without_rule(op, arguments)) return *std::move(result);
   const bool is_number = arguments.keywords.empty() && on_numbers(rules, arguments.positional);
@@ -265,8 +272,7 @@ Value Evaluator::apply(std::string_view name, Arguments arguments, bool report) 
   Match found = match(are_numbers ? OperatorName(op.base, for_numbers) : op, rules, arguments);
   if (report) reporter_.uses(*found.rule, found.arguments);
   Value result = invoke(std::move(found));
-  check_length(result);
-  if (!arguments.positional.empty()) check_length(arguments.positional[0]);
+  count_elements(builder_.sym.budget, result, arguments.positional.empty() ? nullptr : &arguments.positional[0]);
   if (result.is_tensor() && is_number) result.tensor()->is_number = true;
   return result;
 }
@@ -289,12 +295,12 @@ std::optional<Value> Evaluator::apply_without_rule(const OperatorName& op, const
 
 /// The first rule that takes the arguments, as they are or else converted; of another overload when the one that is
 /// named takes none.
-Evaluator::Match Evaluator::match(const OperatorName& op, const std::vector<Rule>& rules, const Arguments& arguments) {
+Evaluator::Match Evaluator::match(const OperatorName& op, const Vector<Rule>& rules, const Arguments& arguments) {
   Refusals refusals;
   for (bool convert : {false, true})
     for (const Rule& rule : rules) {
       if (op.has_overload && rule.schema.overload != op.overload) continue;
-      std::optional<std::vector<Value>> bound =
+      std::optional<Vector<Value>> bound =
           bind_arguments(builder_.sym, rule.schema, arguments.positional, arguments.keywords, convert);
       if (!bound) continue;
       const bool quantized = has_operand(rule.schema, *bound, is_quantized);

@@ -44,7 +44,7 @@ void Evaluator::cast_operands(const Expr& call, Arguments& arguments) {
   if (!cast.contains(name)) return;
   const std::function<void(Value&)> convert = [&](Value& v) {
     if (v.is_list()) {
-      std::vector<Value> items = v.items();
+      Vector<Value> items = v.items();
       for (Value& item : items) convert(item);
       v = Value::list(std::move(items));
     } else if (v.is_tensor() && is_float(v.tensor()->dtype()) && v.tensor()->dtype() != DType::Double) {

@@ -54,7 +54,7 @@ std::optional<sym::Expr> absent_symbol(sym::Expr size) {
     if (a.lower().value_or(0) > 0) return absent_symbol(b);
     return b.lower().value_or(0) > 0 ? absent_symbol(a) : std::nullopt;
   }
-  const std::vector<sym::Term> terms = sym::terms(size);
+  const Vector<sym::Term> terms = sym::terms(size);
   const bool multiple = sym::kind(size) == sym::Kind::Polynomial && terms.size() == 1 && terms[0].atoms.size() == 1;
   return multiple ? absent_symbol(terms[0].atoms[0]) : std::nullopt;
 }
@@ -103,7 +103,7 @@ std::optional<sym::Assumption> as_assumption(sym::Context& sym, const sym::Fact&
 void lay_out_common(onnx::Builder& b, const Difference& d) {
   const auto *first = d.first.get_if<std::shared_ptr<List>>(), *second = d.second.get_if<std::shared_ptr<List>>();
   if (!first || !second || (*first)->head || (*second)->head) return;
-  const std::vector<Value>&x = (*first)->items, &y = (*second)->items;
+  const Vector<Value>&x = (*first)->items, &y = (*second)->items;
   for (size_t i = 0; i < std::min(x.size(), y.size()) && x[i].is_tensor() && y[i].is_tensor(); ++i)
     if (x[i].tensor() == y[i].tensor() && !is_complex(x[i].tensor()->dtype())) carried(b, Value::list({x[i]}));
 }
@@ -185,7 +185,7 @@ class Evaluator::Branch {
   /// The value of each difference after the if: without a node where that can be, else an output of the If.
   void decide() {
     results_.resize(differences_.size());
-    std::vector<size_t> chosen;
+    Vector<size_t> chosen;
     for (size_t i = 0; i < differences_.size(); ++i) {
       const Difference& d = differences_[i];
       if (!sides_[i].values[0])
@@ -198,7 +198,7 @@ class Evaluator::Branch {
         chosen.push_back(i);
     }
     if (chosen.empty()) return;
-    const std::vector<onnx::Value*> out = emit(chosen);
+    const Vector<onnx::Value*> out = emit(chosen);
     for (size_t k = 0; k < chosen.size(); ++k) results_[chosen[k]] = result(out[k], differences_[chosen[k]]);
   }
 
@@ -233,9 +233,9 @@ class Evaluator::Branch {
     return first && second ? b_.where(condition_, first, second) : nullptr;
   }
 
-  std::vector<onnx::Value*> emit(const std::vector<size_t>& chosen) {
-    std::vector<onnx::Builder::Fact> facts;
-    std::vector<onnx::Value*> outputs[2];
+  Vector<onnx::Value*> emit(const Vector<size_t>& chosen) {
+    Vector<onnx::Builder::Fact> facts;
+    Vector<onnx::Value*> outputs[2];
     for (size_t i : chosen) {
       const auto& values = sides_[i].values;
       facts.push_back(common_fact(b_, differences_[i].name, values[0], values[1], joined_));
@@ -255,10 +255,10 @@ class Evaluator::Branch {
   Paths joined_;
   Frame& frame_;
   Join join_;
-  const std::vector<Difference>& differences_;
-  std::vector<Sides> sides_;
+  const Vector<Difference>& differences_;
+  Vector<Sides> sides_;
   onnx::Value* condition_;
-  std::vector<Value> results_;
+  Vector<Value> results_;
 };
 
 void Evaluator::choose(const program::Stmt& s, Frame& frame) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checked.hpp"
 #include "base/options.hpp"
 #include "eval/evaluator.hpp"
 
@@ -82,14 +83,14 @@ TensorPtr Call::tensor_ref(std::string_view name) const {
   return v.tensor();
 }
 
-std::vector<onnx::Value*> Call::tensors(std::string_view name) {
-  std::vector<onnx::Value*> out;
+Vector<onnx::Value*> Call::tensors(std::string_view name) {
+  Vector<onnx::Value*> out;
   for (const Value& v : arg(name).items()) out.push_back(as_tensor(v));
   return out;
 }
 
-std::vector<onnx::Value*> Call::maybe_tensors(std::string_view name) {
-  std::vector<onnx::Value*> out;
+Vector<onnx::Value*> Call::maybe_tensors(std::string_view name) {
+  Vector<onnx::Value*> out;
   for (const Value& v : arg(name).items()) out.push_back(v.is_none() ? nullptr : as_tensor(v));
   return out;
 }
@@ -97,8 +98,8 @@ std::vector<onnx::Value*> Call::maybe_tensors(std::string_view name) {
 Dim Call::as_size(std::string_view name, const Value& v) {
   if (v.is_int()) return v.integer();
   if (auto* b = v.get_if<bool>()) return sym.constant(*b);
-  if (auto* d = v.get_if<double>(); d && *d == static_cast<double>(static_cast<int64_t>(*d)))
-    return sym.constant(static_cast<int64_t>(*d));
+  if (auto* d = v.get_if<double>())
+    if (const std::optional<int64_t> whole = exact_integer(*d)) return sym.constant(*whole);
   // A number known only at run time where an int is expected is a whole one: what math.floor gives.
   if (v.is_tensor() && v.tensor()->rank() == 0 && (v.tensor()->is_number || !is_float(v.tensor()->dtype())))
     return onnx.symbol_of(v.tensor()->read(onnx), "n");
@@ -112,9 +113,9 @@ std::optional<Dim> Call::maybe_size(std::string_view name) {
   return size(name);
 }
 
-std::vector<Dim> Call::sizes(std::string_view name) {
+Vector<Dim> Call::sizes(std::string_view name) {
   const Value& v = arg(name);
-  std::vector<Dim> out;
+  Vector<Dim> out;
   if (v.is_list() || v.is<Tuple>()) {
     for (const Value& item : v.items()) out.push_back(as_size(name, item));
   } else {
@@ -124,23 +125,24 @@ std::vector<Dim> Call::sizes(std::string_view name) {
   return out;
 }
 
-int64_t Call::integer(std::string_view name) {
-  std::optional<int64_t> v = size(name).constant();
+int64_t Call::as_integer(std::string_view name, Dim size) const {
+  constexpr int64_t most = int64_t{1} << 31;
+  const std::optional<int64_t> v = size.constant();
   if (!v) run_time(schema, name);
+  if (*v < -most || *v > most) unsupported(fmt::format("the argument '{}' is as large as {}", name, *v));
   return *v;
 }
+
+int64_t Call::integer(std::string_view name) { return as_integer(name, size(name)); }
 
 std::optional<int64_t> Call::maybe_integer(std::string_view name) {
   if (none(name)) return std::nullopt;
   return integer(name);
 }
 
-std::vector<int64_t> Call::integers(std::string_view name) {
-  std::vector<int64_t> out;
-  for (Dim d : sizes(name)) {
-    if (!d.is_constant()) run_time(schema, name);
-    out.push_back(*d.constant());
-  }
+Vector<int64_t> Call::integers(std::string_view name) {
+  Vector<int64_t> out;
+  for (Dim d : sizes(name)) out.push_back(as_integer(name, d));
   return out;
 }
 
@@ -166,8 +168,8 @@ std::optional<double> Call::maybe_real(std::string_view name) {
   return real(name);
 }
 
-std::vector<double> Call::reals(std::string_view name) {
-  std::vector<double> out;
+Vector<double> Call::reals(std::string_view name) {
+  Vector<double> out;
   for (const Value& v : arg(name).items()) out.push_back(as_real(name, v));
   return out;
 }
@@ -205,8 +207,8 @@ int64_t Call::wrapped_dim(int64_t d, size_t rank) const {
 
 int64_t Call::dim(std::string_view name, size_t rank) { return wrapped_dim(integer(name), rank); }
 
-std::vector<int64_t> Call::dims(std::string_view name, size_t rank) {
-  std::vector<int64_t> out = integers(name);
+Vector<int64_t> Call::dims(std::string_view name, size_t rank) {
+  Vector<int64_t> out = integers(name);
   for (int64_t& d : out) d = wrapped_dim(d, rank);
   return out;
 }
@@ -221,12 +223,12 @@ onnx::Value* Call::float_tensor(std::string_view name) {
 }
 
 DType Call::result_type(std::initializer_list<std::string_view> names) {
-  std::vector<Value> values;
+  Vector<Value> values;
   for (std::string_view n : names) values.push_back(arg(n));
   return result_type(values);
 }
 
-DType Call::result_type(const std::vector<Value>& values) { return eval::result_type(values); }
+DType Call::result_type(const Vector<Value>& values) { return eval::result_type(values); }
 
 Value Call::view(std::string_view name, std::function<onnx::Value*(onnx::Builder&, onnx::Value*)> forward,
                  std::function<onnx::Value*(onnx::Builder&, onnx::Value*, onnx::Value*)> inverse, bool dense) {
@@ -240,8 +242,7 @@ Value Call::view(std::string_view name, std::function<onnx::Value*(onnx::Builder
   return std::make_shared<Tensor>(now, base, View{std::move(forward), std::move(inverse), schema.name, dense, key});
 }
 
-Value Call::call(std::string_view name, std::vector<Value> positional,
-                 std::vector<std::pair<std::string, Value>> keywords) {
+Value Call::call(std::string_view name, Vector<Value> positional, Vector<std::pair<std::string, Value>> keywords) {
   return evaluator.apply(name, std::move(positional), std::move(keywords));
 }
 

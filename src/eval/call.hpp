@@ -18,7 +18,7 @@ using onnx::Shape;
 
 class Call {
  public:
-  Call(Evaluator& evaluator, onnx::Builder& builder, const Schema& schema, std::vector<Value> arguments)
+  Call(Evaluator& evaluator, onnx::Builder& builder, const Schema& schema, Vector<Value> arguments)
       : onnx(builder), sym(builder.sym), schema(schema), evaluator(evaluator), arguments_(std::move(arguments)) {}
 
   onnx::Builder& onnx;
@@ -34,25 +34,26 @@ class Call {
   onnx::Value* tensor(std::string_view name);
   onnx::Value* maybe_tensor(std::string_view name);  ///< nullptr for None
   TensorPtr tensor_ref(std::string_view name) const;
-  std::vector<onnx::Value*> tensors(std::string_view name);
-  std::vector<onnx::Value*> maybe_tensors(std::string_view name);  ///< nullptr for None
-  Dim size(std::string_view name);                                 ///< an int, possibly symbolic
+  Vector<onnx::Value*> tensors(std::string_view name);
+  Vector<onnx::Value*> maybe_tensors(std::string_view name);  ///< nullptr for None
+  Dim size(std::string_view name);                            ///< an int, possibly symbolic
   std::optional<Dim> maybe_size(std::string_view name);
-  std::vector<Dim> sizes(std::string_view name);  ///< int[], possibly symbolic; int[n] repeats a single number
-  int64_t integer(std::string_view name);         ///< an int known at export
+  Vector<Dim> sizes(std::string_view name);  ///< int[], possibly symbolic; int[n] repeats a single number
+  /// An int known at export, of at most 2^31 either way: what rules compute with two of them fits into 64 bits.
+  int64_t integer(std::string_view name);
   std::optional<int64_t> maybe_integer(std::string_view name);
-  std::vector<int64_t> integers(std::string_view name);
+  Vector<int64_t> integers(std::string_view name);
   double real(std::string_view name);  ///< float or Scalar known at export
   float f32(std::string_view name) { return static_cast<float>(real(name)); }
   std::optional<double> maybe_real(std::string_view name);
-  std::vector<double> reals(std::string_view name);
+  Vector<double> reals(std::string_view name);
   bool flag(std::string_view name);
   std::string text(std::string_view name);
   std::optional<std::string> maybe_text(std::string_view name);
   std::optional<DType> maybe_dtype(std::string_view name);  ///< a ScalarType argument
   /// A dimension made non-negative. A 0-d tensor counts as rank 1.
   int64_t dim(std::string_view name, size_t rank);
-  std::vector<int64_t> dims(std::string_view name, size_t rank);
+  Vector<int64_t> dims(std::string_view name, size_t rank);
   /// A dimension of `rank + 1` dimensions, as unsqueeze and stack have it.
   int64_t new_dim(std::string_view name, size_t rank) { return dim(name, rank + 1); }
   /// A number (or a number known only at run time) as a 0-d value of a type.
@@ -61,7 +62,7 @@ class Call {
   // ---- types ----------------------------------------------------------------------------------------------------
   /// The type that PyTorch computes in for these arguments (dimensioned tensors, 0-d tensors and numbers).
   DType result_type(std::initializer_list<std::string_view> names);
-  DType result_type(const std::vector<Value>& values);
+  DType result_type(const Vector<Value>& values);
   /// Argument as a tensor of a type.
   onnx::Value* tensor_as(std::string_view name, DType dtype);
   /// Any value that can stand for a tensor, as one. Numbers become 0-d tensors (int64, float32, bool).
@@ -76,8 +77,7 @@ class Call {
   Value view(std::string_view name, std::function<onnx::Value*(onnx::Builder&, onnx::Value*)> forward,
              std::function<onnx::Value*(onnx::Builder&, onnx::Value*, onnx::Value*)> inverse = {}, bool dense = false);
   /// Calls another operator's rule: c.call("aten::mul", {a, b}).
-  Value call(std::string_view name, std::vector<Value> positional,
-             std::vector<std::pair<std::string, Value>> keywords = {});
+  Value call(std::string_view name, Vector<Value> positional, Vector<std::pair<std::string, Value>> keywords = {});
   Value number_value(int64_t v) { return Value(sym.constant(v)); }
 
   // ---- errors ---------------------------------------------------------------------------------------------------
@@ -89,15 +89,16 @@ class Call {
  private:
   size_t index(std::string_view name) const;
   Dim as_size(std::string_view name, const Value& v);
+  int64_t as_integer(std::string_view name, Dim size) const;
   double as_real(std::string_view name, const Value& v);
   int64_t wrapped_dim(int64_t d, size_t rank) const;
-  std::vector<Value> arguments_;
+  Vector<Value> arguments_;
   int views_ = 0;  // made so far: split makes several of the same arguments
 };
 
 /// The common type of two types in PyTorch's promotion lattice. Undefined is its lowest element.
 DType promote(DType a, DType b);
 /// The type that PyTorch computes in for these operands: tensors and numbers.
-DType result_type(const std::vector<Value>& operands);
+DType result_type(const Vector<Value>& operands);
 
 }  // namespace lithify::eval

@@ -35,14 +35,14 @@ Value Evaluator::attribute_at_first(const program::Data& data, const std::string
   return number;
 }
 
-std::vector<Change> Evaluator::changes() {
-  std::vector<Change> out;
+Vector<Change> Evaluator::changes() {
+  Vector<Change> out;
   std::set<const void*> seen;
   if (root_) find_changes(*program_.root, seen, out);
   return out;
 }
 
-void Evaluator::find_changes(const program::Object& object, std::set<const void*>& seen, std::vector<Change>& out) {
+void Evaluator::find_changes(const program::Object& object, std::set<const void*>& seen, Vector<Change>& out) {
   const auto converted = converted_.find(&object);
   if (converted == converted_.end() || !seen.insert(&object).second) return;
   Object& now = **converted->second.get_if<std::shared_ptr<Object>>();

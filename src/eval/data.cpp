@@ -52,19 +52,20 @@ Value Evaluator::from_data(const program::Data& data) {
       return shared(data.tensor.get(), [&]() -> Value { return contents_at_first(*data.tensor); });
     case K::List:
       return shared(data.container.get(), [&]() -> Value {
-        std::vector<Value> items;
+        Vector<Value> items;
         for (const program::Data& d : data.container->items) items.push_back(from_data(d));
         return Value::list(std::move(items));
       });
-    case K::Tuple: {
-      std::vector<Value> items;
-      for (const program::Data& d : data.container->items) items.push_back(from_data(d));
-      return Value::tuple(std::move(items));
-    }
+    case K::Tuple:
+      return shared(data.container.get(), [&]() -> Value {
+        Vector<Value> items;
+        for (const program::Data& d : data.container->items) items.push_back(from_data(d));
+        return Value::tuple(std::move(items));
+      });
     case K::Dict:
       return shared(data.container.get(), [&]() -> Value {
         auto dict = std::make_shared<Dict>();
-        const std::vector<program::Data>& items = data.container->items;
+        const auto& items = data.container->items;
         for (size_t i = 0; i + 1 < items.size(); i += 2)
           dict->items.emplace_back(from_data(items[i]), from_data(items[i + 1]));
         return dict;
@@ -83,14 +84,16 @@ Value Evaluator::from_data(const program::Data& data) {
     }
     case K::Quantized:
       return shared(data.container.get(), [&]() -> Value {
-        const std::vector<program::Data>& items = data.container->items;
+        const auto& items = data.container->items;
         const bool channels = items.at(3).kind == K::Int;
         auto numbers = [&](const program::Data& d) { return from_data(d).tensor()->read(builder_); };
+        auto zero_points = [&](onnx::Value* z) {
+          return builder_.cast(z, is_float(z->dtype) ? DType::Double : DType::Int64);
+        };
         return Quantized{
             from_data(items[0]).tensor(),
             channels ? builder_.cast(numbers(items[1]), DType::Double) : builder_.scalar(DType::Double, items[1].real),
-            channels ? builder_.cast(numbers(items[2]), DType::Int64)
-                     : builder_.scalar_int(DType::Int64, items[2].integer),
+            channels ? zero_points(numbers(items[2])) : builder_.scalar_int(DType::Int64, items[2].integer),
             channels ? std::optional(items[3].integer) : std::nullopt};
       });
   }

@@ -11,8 +11,7 @@ namespace lithify::eval {
 
 namespace {
 
-constexpr int max_depth = 200;          // of calls
-constexpr int64_t max_steps = 500'000;  // statements in all
+constexpr int max_depth = 200;  // of calls
 
 }  // namespace
 
@@ -45,13 +44,14 @@ Evaluator::Evaluator(const program::Program& program, const Registry& rules, onn
   name_weights(root, "", seen);
 }
 
-Result run(const program::Program& program, const Registry& rules, onnx::Builder& builder, std::vector<Value> inputs,
+Result run(const program::Program& program, const Registry& rules, onnx::Builder& builder, Vector<Value> inputs,
            Options options, Journal& journal, provenance::Recorder* recorder) {
   const sym::Observed observed(builder.sym, recorder);
+  builder.sym.budget.restart();
   return Evaluator(program, rules, builder, std::move(options), journal, recorder).run(std::move(inputs));
 }
 
-Result Evaluator::run(std::vector<Value> inputs) {
+Result Evaluator::run(Vector<Value> inputs) {
   Result out;
   try {
     out.value = run_forward(std::move(inputs));
@@ -78,13 +78,11 @@ void Evaluator::warn(std::string message) {
   report({Code::UnsupportedArgument, Severity::Warning, std::move(message), program_.locate(pos_), "", ""});
 }
 
-void Evaluator::step() {
-  if (++steps_ > max_steps) throw Error(Code::LimitExceeded, "the program runs too many statements at export");
-}
+void Evaluator::step() { builder_.sym.budget.spend(Limit::Statements, 1); }
 
 // ---- calls --------------------------------------------------------------------------------------------------------
 
-Value Evaluator::run_forward(std::vector<Value> inputs) {
+Value Evaluator::run_forward(Vector<Value> inputs) {
   root_ = from_object(program_.root);
   if (!root_->type) throw Error(Code::BadProgram, fmt::format("the class {} is not in the file", root_->class_name));
   for (const std::string& hook : root_->type->forward_pre_hooks)
@@ -95,7 +93,7 @@ Value Evaluator::run_forward(std::vector<Value> inputs) {
       else if (!replaced.is_none())
         inputs = {replaced};
     }
-  std::vector<Value> all{root_};
+  Vector<Value> all{root_};
   all.insert(all.end(), inputs.begin(), inputs.end());
   Value result = call_function(program_.forward(), {std::move(all)});
   for (const std::string& hook : root_->type->forward_hooks)
@@ -265,7 +263,7 @@ void Evaluator::execute(const Stmt& s, Frame& frame) {
 }
 
 void Evaluator::assign(const Stmt& s, Frame& frame) {
-  std::vector<Value> values;
+  Vector<Value> values;
   if (s.unpack)
     values = unpack(s, frame);
   else
@@ -274,13 +272,13 @@ void Evaluator::assign(const Stmt& s, Frame& frame) {
   if (options_.self_check || autocast_) compare_with_records(s, frame);
 }
 
-std::vector<Value> Evaluator::unpack(const Stmt& s, Frame& frame) {
+Vector<Value> Evaluator::unpack(const Stmt& s, Frame& frame) {
   Value all;
   {
     const Restored outer(unpacking_, {&s.values[0], s.targets.size()});
     all = evaluate(s.values[0], frame);
   }
-  std::vector<Value> values;
+  Vector<Value> values;
   if (all.is_poison()) {
     values.assign(s.targets.size(), Poison{});
   } else if (all.is_tensor() || all.is_quantized()) {

@@ -65,15 +65,15 @@ struct Options {
 
 struct Result {
   Value value;  ///< of forward; Poison when evaluation could not get to its end
-  std::vector<Diagnostic> diagnostics;
+  Vector<Diagnostic> diagnostics;
   std::map<std::string, OperatorUse> operators;  ///< by the name that the program has for them
-  std::vector<Change> changes;                   ///< in the order of the model's attributes; of a run without errors
+  Vector<Change> changes;                        ///< in the order of the model's attributes; of a run without errors
 };
 
 /// The model's forward on these inputs (without self), hooks of the root included. The graph of `builder` has its
 /// inputs. What cannot be exported is in the diagnostics: evaluation goes on as far as it can. What is collected, here
 /// and by the recorder (which may be nullptr), goes through `journal`, so that attempts can be undone.
-Result run(const program::Program& program, const Registry& rules, onnx::Builder& builder, std::vector<Value> inputs,
+Result run(const program::Program& program, const Registry& rules, onnx::Builder& builder, Vector<Value> inputs,
            Options options, Journal& journal, provenance::Recorder* recorder);
 
 class Evaluator {
@@ -81,11 +81,10 @@ class Evaluator {
   Evaluator(const program::Program& program, const Registry& rules, onnx::Builder& builder, Options options,
             Journal& journal, provenance::Recorder* recorder);
 
-  Result run(std::vector<Value> inputs);
+  Result run(Vector<Value> inputs);
 
   /// An operator by name ("aten::add" or "aten::add.Tensor").
-  Value apply(std::string_view name, std::vector<Value> positional,
-              std::vector<std::pair<std::string, Value>> keywords = {});
+  Value apply(std::string_view name, Vector<Value> positional, Vector<std::pair<std::string, Value>> keywords = {});
 
   /// Reports what a user should know of the operator that is being called.
   void warn(std::string message);
@@ -102,7 +101,7 @@ class Evaluator {
   struct Stop {};    // thrown when evaluation cannot go on; the reason is in the diagnostics
 
   // ---- calls
-  Value run_forward(std::vector<Value> inputs);
+  Value run_forward(Vector<Value> inputs);
   Value call_function(const program::Function& f, Arguments arguments);
   Frame bound(const program::Function& f, Arguments arguments);
   Value call_method(const Value& self, const program::Expr& call, Frame& frame);
@@ -118,16 +117,16 @@ class Evaluator {
   Value failed(const program::Expr& call, const Error& error);
   Value apply(std::string_view name, Arguments arguments, bool report);
   std::optional<Value> apply_without_rule(const OperatorName& name, const Arguments& arguments);
-  Match match(const OperatorName& name, const std::vector<Rule>& rules, const Arguments& arguments);
+  Match match(const OperatorName& name, const Vector<Rule>& rules, const Arguments& arguments);
   Value invoke(Match match);
   Value apply_to_open(std::string_view name, const Arguments& arguments);
-  Value run_on_quantized(const Rule& rule, std::vector<Value> arguments);
+  Value run_on_quantized(const Rule& rule, Vector<Value> arguments);
 
   // ---- statements
   void execute(const std::vector<program::Stmt>& body, Frame& frame);
   void execute(const program::Stmt& s, Frame& frame);
   void assign(const program::Stmt& s, Frame& frame);
-  std::vector<Value> unpack(const program::Stmt& s, Frame& frame);
+  Vector<Value> unpack(const program::Stmt& s, Frame& frame);
   void compare_with_records(const program::Stmt& s, const Frame& frame);
   void with_autocast(const program::Stmt& s, Frame& frame);
   void cast_operands(const program::Expr& call, Arguments& arguments);
@@ -139,7 +138,7 @@ class Evaluator {
 
   // ---- expressions
   Value evaluate(const program::Expr& e, Frame& frame);
-  std::vector<Value> evaluate_items(const program::Expr& e, Frame& frame);
+  Vector<Value> evaluate_items(const program::Expr& e, Frame& frame);
   Value evaluate_dict(const program::Expr& e, Frame& frame);
   Value evaluate_path(const std::string& path, Frame& frame);
   Value new_object(const std::string& class_name);
@@ -156,8 +155,8 @@ class Evaluator {
   void name_weights(const program::Data& data, const std::string& path, std::set<const void*>& seen);
   onnx::Value* contents_at_first(const TensorView& weight);
   Value attribute_at_first(const program::Data& data, const std::string& path);
-  std::vector<Change> changes();
-  void find_changes(const program::Object& object, std::set<const void*>& seen, std::vector<Change>& out);
+  Vector<Change> changes();
+  void find_changes(const program::Object& object, std::set<const void*>& seen, Vector<Change>& out);
 
   void report(Diagnostic d);
   void step();
@@ -176,7 +175,6 @@ class Evaluator {
   // Where evaluation is.
   program::Pos pos_;
   int depth_ = 0;
-  int64_t steps_ = 0;
   std::optional<DType> autocast_;  // the type that matrix products compute in
   size_t unpacked_ = 0;
   struct Unpacked {

@@ -27,7 +27,7 @@ const Value& local(const Frame& frame, const std::string& name) {
 /// The items from `begin` to `end`, which count from the end where they are negative.
 Value tuple_part(const Value& all, int64_t begin, int64_t end) {
   if (all.is_poison()) return all;
-  const std::vector<Value>& items = all.items();
+  const Vector<Value>& items = all.items();
   const int64_t n = static_cast<int64_t>(items.size());
   begin = std::clamp<int64_t>(begin < 0 ? begin + n : begin, 0, n);
   end = std::clamp<int64_t>(end < 0 ? end + n : end, begin, n);
@@ -98,8 +98,9 @@ Value Evaluator::evaluate(const Expr& e, Frame& frame) {
   return None{};
 }
 
-std::vector<Value> Evaluator::evaluate_items(const Expr& e, Frame& frame) {
-  std::vector<Value> items;
+Vector<Value> Evaluator::evaluate_items(const Expr& e, Frame& frame) {
+  builder_.sym.budget.spend(Limit::Elements, e.items.size() + 1);
+  Vector<Value> items;
   items.reserve(e.items.size());
   for (const Expr& i : e.items) items.push_back(evaluate(i, frame));
   return items;
@@ -188,7 +189,7 @@ Value Evaluator::subscript(const Value& container, const Value& index) {
     std::optional<int64_t> i = index.integer().constant();
     if (!i && container.is_list()) return apply_to_open("aten::__getitem__", {{container, index}});
     if (!i) throw Error(Code::UnsupportedControlFlow, "a list is indexed by a number known only at run time");
-    const std::vector<Value>& items = container.items();
+    const Vector<Value>& items = container.items();
     int64_t n = static_cast<int64_t>(items.size()), at = *i < 0 ? *i + n : *i;
     if (at < 0 || at >= n) throw Error(Code::ProgramRaises, fmt::format("index {} of a list of {} elements", *i, n));
     return usable(items[static_cast<size_t>(at)]);

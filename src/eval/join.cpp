@@ -12,6 +12,7 @@ const void* identity(const Value& v) {
   if (v.is_tensor()) return v.tensor().get();
   if (auto* q = v.get_if<Quantized>()) return q->integers.get();
   if (auto* l = v.get_if<std::shared_ptr<List>>()) return l->get();
+  if (auto* t = v.get_if<Tuple>()) return t->items.get();
   if (auto* d = v.get_if<std::shared_ptr<Dict>>()) return d->get();
   if (auto* o = v.get_if<std::shared_ptr<Object>>()) return o->get();
   return nullptr;
@@ -29,7 +30,6 @@ bool same(const Value& a, const Value& b) {
   if (auto* x = a.get_if<Enum>()) return x->type == b.get_if<Enum>()->type && x->name == b.get_if<Enum>()->name;
   if (auto* x = a.get_if<Function>())
     return x->function == b.get_if<Function>()->function && x->closure == b.get_if<Function>()->closure;
-  if (auto* x = a.get_if<Tuple>()) return x->items == b.get_if<Tuple>()->items;
   if (auto* x = a.get_if<Maybe>()) return x->value == b.get_if<Maybe>()->value;
   return a.is_none() || a.is<Uninitialized>();
 }
@@ -78,6 +78,7 @@ Value Join::decide(const Value& a, const Value& b, const std::string& name) {
 }
 
 Value Join::merge(const Value& a, const Value& b, const std::string& name) {
+  const Nesting nesting(depth_);
   if (same(a, b)) return a;
   if (a.is_poison() || b.is_poison()) return Poison{};
   if (a.is<Undecided>()) return a;
@@ -136,7 +137,7 @@ Value Join::merge_new(const Value& a, const Value& b, const std::string& name) {
   if (is_data(some)) return decide(a, b, name);
   if (auto* t = some.get_if<Tuple>()) {
     auto items = [&](const Value& v) {
-      return v.is<Uninitialized>() ? std::vector<Value>(t->items->size(), Uninitialized{}) : v.items();
+      return v.is<Uninitialized>() ? Vector<Value>(t->items->size(), Uninitialized{}) : v.items();
     };
     if (items(a).size() != items(b).size()) return undecided(a, b, name);
     return Value::tuple(merge_items(items(a), items(b), name), t->named);
@@ -158,9 +159,8 @@ Value Join::merge_new(const Value& a, const Value& b, const std::string& name) {
   return undecided(a, b, name);
 }
 
-std::vector<Value> Join::merge_items(const std::vector<Value>& a, const std::vector<Value>& b,
-                                     const std::string& name) {
-  std::vector<Value> out;
+Vector<Value> Join::merge_items(const Vector<Value>& a, const Vector<Value>& b, const std::string& name) {
+  Vector<Value> out;
   for (size_t i = 0; i < a.size(); ++i) out.push_back(merge(a[i], b[i], below(name, std::to_string(i))));
   return out;
 }
@@ -204,7 +204,7 @@ State Join::merged() {
   differences_.clear();
   // In the order of names, so that every run makes the same file.
   const auto &x = first_.frame.locals, &y = second_.frame.locals;
-  std::vector<std::string_view> names;
+  Vector<std::string_view> names;
   for (auto& [name, value] : x)
     if (y.contains(name)) names.push_back(name);
   std::sort(names.begin(), names.end());
@@ -249,7 +249,7 @@ void Join::merge_contents() {
   }
 }
 
-void Join::apply(onnx::Builder& b, Frame& frame, const std::vector<Value>& results) {
+void Join::apply(onnx::Builder& b, Frame& frame, const Vector<Value>& results) {
   results_ = &results;
   merged().restore(frame);
   for (auto& [i, value] : written_) before_.tensors[i].thing->write(b, value.tensor()->read(b));
@@ -260,7 +260,7 @@ void Join::apply(onnx::Builder& b, Frame& frame, const std::vector<Value>& resul
 }
 
 // A result may be a tensor that was there before, or two results may be views of each other, on either path.
-void Join::link(const std::vector<Value>& results) const {
+void Join::link(const Vector<Value>& results) const {
   auto shares = [](const Value& a, const Value& b) {
     return a.is_tensor() && b.is_tensor() && a.tensor()->shares_memory_with(*b.tensor());
   };

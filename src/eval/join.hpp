@@ -24,10 +24,10 @@ class Join {
   Join(const State& before, const State& first, const State& second);
 
   /// What must be decided at run time. Everything else is the same on both paths, or cannot be expressed: Undecided.
-  const std::vector<Difference>& differences() const { return differences_; }
+  const Vector<Difference>& differences() const { return differences_; }
 
   /// Makes the joined state the present one. `results` has one value for each difference.
-  void apply(onnx::Builder& b, Frame& frame, const std::vector<Value>& results);
+  void apply(onnx::Builder& b, Frame& frame, const Vector<Value>& results);
 
  private:
   State merged();
@@ -35,19 +35,20 @@ class Join {
   Value merge_new(const Value& a, const Value& b, const std::string& name);
   List merge_lists(const List& a, const List& b, const std::string& name);
   Dict merge_dicts(const Dict& a, const Dict& b, const std::string& name);
-  std::vector<Value> merge_items(const std::vector<Value>& a, const std::vector<Value>& b, const std::string& name);
+  Vector<Value> merge_items(const Vector<Value>& a, const Vector<Value>& b, const std::string& name);
   Value decide(const Value& a, const Value& b, const std::string& name);
   std::string root_;  // the thing of `before` under which the names are now
   void merge_contents();
   /// A list, dict or object as it is at the end of a path; as uninitialized ones, where the value is.
   template <class Thing>
   Thing at_end(const Value& v, const Value& like, const State& path) const;
-  void link(const std::vector<Value>& results) const;
+  void link(const Vector<Value>& results) const;
 
+  int depth_ = 0;  // of `merge`
   const State &before_, &first_, &second_;
   std::map<const void*, size_t> existed_;  // things of `before`, and where they are there
-  std::vector<Difference> differences_;
-  const std::vector<Value>* results_ = nullptr;                  // of the differences, once they are known
+  Vector<Difference> differences_;
+  const Vector<Value>* results_ = nullptr;                       // of the differences, once they are known
   std::map<std::pair<const void*, const void*>, Value> merged_;  // two things that are one afterwards
   std::map<size_t, Value> written_;                              // contents of tensors of `before`, by index
 };

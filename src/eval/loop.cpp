@@ -31,7 +31,7 @@ struct Progress {
 struct Carried {
   bool scanned = false;  ///< a list that is only appended to
   DType type = DType::Undefined;
-  std::vector<Progress> sizes;
+  Vector<Progress> sizes;
   std::optional<onnx::Shape> element;  ///< of a list that is a sequence, in place of its sizes
   std::optional<Progress> number;      ///< of an integer
 };
@@ -143,8 +143,8 @@ class Evaluator::Repetition {
   }
 
   /// The values at the head of an iteration, one for each difference of the last one: inputs of the body.
-  std::vector<Value> heads() {
-    std::vector<Value> out;
+  Vector<Value> heads() {
+    Vector<Value> out;
     for (const Difference& d : join_->differences()) {
       Carried& c = carried_.at(d.place);
       if (c.scanned) {
@@ -178,7 +178,7 @@ class Evaluator::Repetition {
     bool settled = join_ && join_->differences().size() == next_->differences().size();
     std::map<int, Dim> after;  // what each free symbol is at the end of the iteration
     std::map<std::string, Carried> wider;
-    const std::vector<Difference>& differences = next_->differences();
+    const Vector<Difference>& differences = next_->differences();
     for (size_t i = 0; i < differences.size(); ++i) {
       const Difference& d = differences[i];
       const auto known = carried_.find(d.place);
@@ -338,10 +338,10 @@ class Evaluator::Repetition {
       throw Error(Code::LimitExceeded, "a loop has no end: its condition is always true");
     onnx::Value* condition = count_ ? nullptr : as_condition(b_, first_condition_);
     onnx::Inputs inputs{count_ ? b_.symbolic(*count_) : nullptr, condition};
-    std::vector<onnx::Value*> outputs{condition_}, scans;
-    std::vector<onnx::Builder::Fact> facts, scan_facts;
+    Vector<onnx::Value*> outputs{condition_}, scans;
+    Vector<onnx::Builder::Fact> facts, scan_facts;
     std::map<int, Dim> symbols;
-    const std::vector<Difference>& differences = next_->differences();
+    const Vector<Difference>& differences = next_->differences();
     for (size_t i = 0; i < differences.size(); ++i) {
       const Difference& d = differences[i];
       const Carried& c = carried_.at(d.place);
@@ -378,8 +378,8 @@ class Evaluator::Repetition {
     size_t carried_count = facts.size();
     facts.insert(facts.end(), scan_facts.begin(), scan_facts.end());
     if (facts.empty()) return;
-    std::vector<onnx::Value*> out = b_.control("Loop", inputs, {{"body", body_}}, facts);
-    std::vector<Value> results;
+    Vector<onnx::Value*> out = b_.control("Loop", inputs, {{"body", body_}}, facts);
+    Vector<Value> results;
     size_t value = 0, scan = carried_count;
     for (const Difference& d : differences) {
       const Carried& c = carried_.at(d.place);
@@ -432,18 +432,28 @@ class Evaluator::Repetition {
   std::map<std::pair<const sym::Node*, const sym::Node*>, int> groups_;  // of what starts and ends an iteration alike
   int last_symbol_ = 0;
 
-  std::vector<std::shared_ptr<onnx::Graph>> bodies_;  // of all attempts: the last join has values of the one before
+  Vector<std::shared_ptr<onnx::Graph>> bodies_;  // of all attempts: the last join has values of the one before
 
   // The last iteration: its head, and what is at its end.
   std::shared_ptr<onnx::Graph> body_;
   std::map<int, Dim> symbols_;
   std::unique_ptr<Join> join_, next_;
   std::unique_ptr<State> head_end_, end_;  // that the joins are of
-  std::vector<onnx::Value*> ends_;
+  Vector<onnx::Value*> ends_;
   onnx::Value* condition_ = nullptr;
   onnx::Value like_;
   Dim iterations_;
 };
+
+namespace {
+
+/// Whether a number of iterations is that of the elements of a list, as in the trace, whatever it depends on.
+bool counts_elements(const program::Expr& count) {
+  if (count.kind != program::Expr::Kind::Operator) return false;
+  return count.name == "aten::len" || (count.name == "aten::add" && counts_elements(count.items[0]));
+}
+
+}  // namespace
 
 void Evaluator::loop(const program::Stmt& s, Frame& frame) {
   std::optional<Dim> count;
@@ -455,7 +465,8 @@ void Evaluator::loop(const program::Stmt& s, Frame& frame) {
     count = n.integer();
     if (s.recorded) {
       reporter_.iterations(n, s.pos);
-      if (builder_.sym.sample(*count) != s.recorded)
+      const std::optional<int64_t> sample = builder_.sym.sample(*count);
+      if (sample != s.recorded && (sample || !counts_elements(s.values[0])))
         throw Error(Code::TracesDiverge,
                     fmt::format("a loop has {} iterations in the trace, and not {}", *s.recorded, count->str()));
     }

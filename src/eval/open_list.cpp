@@ -53,7 +53,7 @@ onnx::Value* part_of(onnx::Builder& b, onnx::Value* all, const Value& start, con
 }
 
 void append_all(List& list, const Value& more) {
-  const std::vector<Value>& items = more.items();
+  const Vector<Value>& items = more.items();
   list.items.insert(list.items.end(), items.begin(), items.end());
 }
 
@@ -265,7 +265,7 @@ Value OpenListCall::join() const {
   const int64_t dim = dimension(element_shape(elements).size() + (stacks ? 1 : 0));
   if (elements->is_sequence())
     return b.op("ConcatFromSequence", {elements}, {{"axis", dim}, {"new_axis", int64_t{stacks}}});
-  std::vector<int64_t> perm;
+  Vector<int64_t> perm;
   for (int64_t i = 1; i < static_cast<int64_t>(elements->rank()); ++i) perm.push_back(i);
   perm.insert(perm.begin() + dim, 0);
   onnx::Value* moved = b.transpose(elements, perm);

@@ -55,7 +55,7 @@ DType promote(DType a, DType b) {
   return ca == 1 ? promote_integers(a, b) : a;
 }
 
-DType result_type(const std::vector<Value>& values) {
+DType result_type(const Vector<Value>& values) {
   DType dimensioned = DType::Undefined, zero = DType::Undefined, number = DType::Undefined;
   for (const Value& v : values) {
     if (v.is_tensor()) {

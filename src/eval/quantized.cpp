@@ -13,7 +13,7 @@ template <class T, class Replace>
 Value mapped(const Value& v, const Replace& replace) {
   if (auto* found = v.get_if<T>()) return replace(*found);
   if (v.is_open_list() || (!v.is_list() && !v.is<Tuple>())) return v;
-  std::vector<Value> items;
+  Vector<Value> items;
   for (const Value& item : v.items()) items.push_back(mapped<T>(item, replace));
   return v.is_list() ? Value::list(std::move(items)) : Value::tuple(std::move(items), v.get_if<Tuple>()->named);
 }
@@ -27,10 +27,10 @@ struct Stand {
 
 }  // namespace
 
-Value Evaluator::run_on_quantized(const Rule& rule, std::vector<Value> arguments) {
+Value Evaluator::run_on_quantized(const Rule& rule, Vector<Value> arguments) {
   const bool moved = rule.quantized == Rule::Quantized::Moved;
   std::optional<Quantized> first;
-  std::vector<Stand> stands;
+  Vector<Stand> stands;
   auto as_plain = [&](const Quantized& q) -> Value {
     if (!first) first = q;
     if (moved) return q.integers;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "onnx/opdef.hpp"
@@ -32,7 +33,7 @@ Value store(Call& c, const TensorPtr& into, Value result) {
 // A tensor, or the tensors of a list, without the memory that they share.
 Value copied(Call& c, const Value& result) {
   if (result.is_tensor()) return c.as_tensor(result);
-  std::vector<Value> items;
+  Vector<Value> items;
   for (const Value& item : result.items()) items.push_back(copied(c, item));
   return Value::list(std::move(items));
 }
@@ -54,8 +55,36 @@ bool can_be_stored(const Schema& s) {
   return s.returns.size() == 1 && s.returns[0].starts_with("Tensor") && !s.returns[0].ends_with("[]");
 }
 
+// Whether there is a form that puts several results into tensors that are given.
+bool can_be_stored_apart(const Schema& s) {
+  return s.returns.size() > 1 &&
+         std::ranges::all_of(s.returns, [](const std::string& r) { return r.starts_with("Tensor ") || r == "Tensor"; });
+}
+
+// The arguments that take the results; mostly they have the names of these.
+std::vector<std::string> targets(const Schema& s) {
+  static const std::map<std::string_view, std::vector<std::string>> others = {
+      {"aten::max", {"max", "max_values"}},
+      {"aten::min", {"min", "min_indices"}},
+      {"aten::linalg_eigh", {"eigvals", "eigvecs"}}};
+  if (const auto found = others.find(s.name); found != others.end()) return found->second;
+  std::vector<std::string> out;
+  for (const std::string& result : s.returns)
+    out.push_back(result.find(' ') != std::string::npos ? result.substr(result.find(' ') + 1)
+                                                        : fmt::format("out{}", out.size()));
+  return out;
+}
+
+SchemaArgument target(std::string name) {
+  SchemaArgument out;
+  out.name = std::move(name);
+  out.kind = SchemaArgument::Kind::Tensor;
+  out.keyword_only = out.mutated = true;
+  return out;
+}
+
 // Explicit rules come before derived ones; of one schema, the rule for the newer opset comes first.
-void insert(std::vector<Rule>& named, Rule rule) {
+void insert(Vector<Rule>& named, Rule rule) {
   auto same = [&](const Rule& r) {
     auto names = [](const SchemaArgument& a, const SchemaArgument& b) { return a.name == b.name; };
     return r.derived == rule.derived && r.complex == rule.complex && r.quantized == rule.quantized &&
@@ -78,8 +107,8 @@ std::string without(const std::string& name, std::string_view ending) {
 
 }  // namespace
 
-std::vector<Rule> Registry::parse(const std::string& name) const {
-  std::vector<Rule> out;
+Vector<Rule> Registry::parse(const std::string& name) const {
+  Vector<Rule> out;
   for (const Declared& d : declared(name)) insert(out, rule_of(d));
   auto derive = [&](const std::string& from, bool (*applies)(const Schema&), auto&& change) {
     for (const Declared& d : declared(from)) {
@@ -99,11 +128,20 @@ std::vector<Rule> Registry::parse(const std::string& name) const {
   });
   derive(name, can_be_stored, [](Schema& schema, const RuleFunction& plain) -> RuleFunction {
     schema.overload += schema.overload.empty() ? "out" : "_out";
-    SchemaArgument& target = schema.arguments.emplace_back();
-    target.name = "out";
-    target.kind = SchemaArgument::Kind::Tensor;
-    target.keyword_only = target.mutated = true;
+    schema.arguments.push_back(target("out"));
     return [plain](Call& c) { return store(c, c.tensor_ref("out"), plain(c)); };
+  });
+  derive(name, can_be_stored_apart, [](Schema& schema, const RuleFunction& plain) -> RuleFunction {
+    schema.overload += schema.overload.empty() ? "out" : "_out";
+    const std::vector<std::string> names = targets(schema);
+    for (const std::string& n : names) schema.arguments.push_back(target(n));
+    return [plain, names](Call& c) {
+      const Value results = plain(c);
+      Vector<Value> stored;
+      for (size_t i = 0; i < names.size(); ++i)
+        stored.push_back(store(c, c.tensor_ref(names[i]), results.items().at(i)));
+      return Value::tuple(std::move(stored));
+    };
   });
   return out;
 }
@@ -141,8 +179,8 @@ void Registry::add_quantized(std::string_view schema, RuleFunction rule) {
   declare(schema, {.run = std::move(rule), .quantized = Rule::Quantized::Only});
 }
 
-std::vector<Registry::Declared*> Registry::forms(std::initializer_list<std::string_view> names) {
-  std::vector<Declared*> out;
+Vector<Registry::Declared*> Registry::forms(std::initializer_list<std::string_view> names) {
+  Vector<Declared*> out;
   for (std::string_view name : names) {
     if (!declared_.contains(std::string(name)))
       throw Error(Code::Internal, fmt::format("there is no rule for {}", name));
@@ -183,13 +221,13 @@ void Registry::binary(std::string_view schema, std::string_view onnx_op, Promote
       since);
 }
 
-const std::vector<Registry::Declared>& Registry::declared(const std::string& name) const {
-  static const std::vector<Declared> none;
+const Vector<Registry::Declared>& Registry::declared(const std::string& name) const {
+  static const Vector<Declared> none;
   auto found = declared_.find(name);
   return found == declared_.end() ? none : found->second;
 }
 
-const std::vector<Rule>& Registry::overloads(std::string_view name) const {
+const Vector<Rule>& Registry::overloads(std::string_view name) const {
   std::string key(name);
   std::scoped_lock lock(mutex_);
   auto found = parsed_.find(key);
@@ -197,7 +235,7 @@ const std::vector<Rule>& Registry::overloads(std::string_view name) const {
   return found->second;
 }
 
-std::vector<std::string> Registry::names() const {
+Vector<std::string> Registry::names() const {
   std::set<std::string> out;
   for (const auto& [name, rules] : declared_)
     for (std::string_view form : {"", "_", "_copy"})

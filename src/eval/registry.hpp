@@ -77,9 +77,9 @@ class Registry {
 
   /// All overloads of a name ("aten::add"), in the order in which they are tried; empty when there is none. May be
   /// called by many threads; throws Internal when a schema of that name is none, or has two rules.
-  const std::vector<Rule>& overloads(std::string_view name) const;
+  const Vector<Rule>& overloads(std::string_view name) const;
   /// The names of all operators, derived forms included, in alphabetical order.
-  std::vector<std::string> names() const;
+  Vector<std::string> names() const;
 
  private:
   struct Declared {
@@ -91,16 +91,16 @@ class Registry {
     NumberArguments numbers = {};
     bool varies = false;
   };
-  const std::vector<Declared>& declared(const std::string& name) const;
+  const Vector<Declared>& declared(const std::string& name) const;
   Declared& declare(std::string_view schema, Declared d);
   static Rule rule_of(const Declared& d);
   /// The declared rules of these operators, and of their other forms.
-  std::vector<Declared*> forms(std::initializer_list<std::string_view> names);
-  std::vector<Rule> parse(const std::string& name) const;
+  Vector<Declared*> forms(std::initializer_list<std::string_view> names);
+  Vector<Rule> parse(const std::string& name) const;
 
-  std::unordered_map<std::string, std::vector<Declared>> declared_;  ///< by name, in order of registration
-  mutable std::mutex mutex_;                                         ///< of what follows
-  mutable std::unordered_map<std::string, std::vector<Rule>> parsed_;
+  std::unordered_map<std::string, Vector<Declared>> declared_;  ///< by name, in order of registration
+  mutable std::mutex mutex_;                                    ///< of what follows
+  mutable std::unordered_map<std::string, Vector<Rule>> parsed_;
 };
 
 }  // namespace lithify::eval

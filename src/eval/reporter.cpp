@@ -30,11 +30,11 @@ bool has_few_digits(double x) { return whole(x * 1000).has_value(); }
 /// The elements of a list or tuple where they are known.
 std::span<const Value> elements_of(const Value& v) {
   if (!(v.is_list() && !v.is_open_list()) && !v.is<Tuple>()) return {};
-  const std::vector<Value>& items = v.items();
+  const Vector<Value>& items = v.items();
   return std::span(items).first(std::min(items.size(), max_listed));
 }
 
-void collect_origins(const Value& v, std::vector<Origin>& out, int depth = 0) {
+void collect_origins(const Value& v, Vector<Origin>& out, int depth = 0) {
   if (v.origin) {
     out.push_back(v.origin);
   } else if (depth < 3) {
@@ -108,14 +108,14 @@ Value Reporter::constant(const Expr& e, Value v) {
     v.origin = recorder_->read({&e, Literal::fixed}, 1);
   if (!t->constant || !is_integer(t->dtype) || t->constant->numel() > max_elements_read) return v;
   const bool is_number = v.tensor()->is_number;
-  const std::vector<int64_t> elements = t->constant->integers();
-  std::vector<Origin> from;
+  const Vector<int64_t> elements = t->constant->integers();
+  Vector<Origin> from;
   if (std::optional<Progression> p = provenance::as_progression(t->constant->sizes, elements)) {
     from.push_back(recorder_->read({&e, Literal::length}, p->length));
     if (const auto length = recorder_->formula({&e, Literal::length}))
       v = Value(counted(*p, *length, t->dtype, t->shape));
   } else if (elements.size() <= max_elements_suspected) {
-    std::vector<onnx::Dim> contents;
+    Vector<onnx::Dim> contents;
     bool has_formula = false;
     for (size_t i = 0; i < elements.size(); ++i) {
       const auto formula = recorder_->formula({&e, i});
@@ -145,7 +145,7 @@ onnx::Value* Reporter::counted(const Progression& p, sym::Expr length, DType dty
 
 void Reporter::begin(const Expr& call, const Arguments& arguments) {
   if (!recorder_) return;
-  std::vector<Origin> from, listed;
+  Vector<Origin> from, listed;
   for (const Value& v : arguments.positional) {
     collect_origins(v, from);
     for (const Value& item : elements_of(v))
@@ -196,7 +196,7 @@ void Reporter::broadcasts(const Value& result) {
   for (const Value& v : operands_) {
     if (!v.is_tensor() || !v.origin) continue;
     const onnx::Value* t = v.tensor()->read(builder_);
-    for (size_t axis = to.size() - std::min(t->rank(), to.size()); axis < to.size(); ++axis)
+    for (size_t axis = to.size() - std::min<size_t>(t->rank(), to.size()); axis < to.size(); ++axis)
       if (t->shape[axis + t->rank() - to.size()].is(1) && recorder_->broadcasts_one_to(to[axis]))
         recorder_->broadcast(v.origin, t->constant != nullptr, to[axis], axis);
   }

@@ -46,7 +46,7 @@ class Reporter {
 
   // The operator that is being applied.
   provenance::Origin origin_ = 0;
-  std::vector<Value> operands_;  // where a dimension of size 1 may be broadcast
+  Vector<Value> operands_;  // where a dimension of size 1 may be broadcast
 };
 
 }  // namespace lithify::eval

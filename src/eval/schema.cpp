@@ -11,8 +11,8 @@ namespace lithify::eval {
 namespace {
 
 // Splits at commas that are not inside brackets or quotes.
-std::vector<std::string_view> split_list(std::string_view s) {
-  std::vector<std::string_view> out;
+Vector<std::string_view> split_list(std::string_view s) {
+  Vector<std::string_view> out;
   int depth = 0;
   char quote = 0;
   size_t begin = 0;
@@ -122,7 +122,7 @@ Value default_value(sym::Context& sym, const SchemaArgument& a) {
   if (t == "long") return Value(sym.constant(4));
   if (t.front() == '\'' || t.front() == '"') return t.substr(1, t.size() - 2);
   if (t.front() == '[') {
-    std::vector<Value> items;
+    Vector<Value> items;
     for (std::string_view part : split_list(std::string_view(t).substr(1, t.size() - 2))) {
       SchemaArgument item = a;
       item.list = false;
@@ -179,11 +179,9 @@ bool fits(const Value& v, const SchemaArgument& a, bool convert) {
 
 }  // namespace
 
-std::optional<std::vector<Value>> bind_arguments(sym::Context& sym, const Schema& schema,
-                                                 const std::vector<Value>& positional,
-                                                 const std::vector<std::pair<std::string, Value>>& keywords,
-                                                 bool convert) {
-  std::vector<Value> out;
+std::optional<Vector<Value>> bind_arguments(sym::Context& sym, const Schema& schema, const Vector<Value>& positional,
+                                            const Vector<std::pair<std::string, Value>>& keywords, bool convert) {
+  Vector<Value> out;
   out.reserve(schema.arguments.size());
   size_t used = 0;
   for (size_t i = 0; i < schema.arguments.size(); ++i) {

@@ -27,8 +27,8 @@ struct SchemaArgument {
 struct Schema {
   std::string name;      ///< "aten::celu"
   std::string overload;  ///< "Tensor", may be empty
-  std::vector<SchemaArgument> arguments;
-  std::vector<std::string> returns;  ///< types, one per result
+  Vector<SchemaArgument> arguments;
+  Vector<std::string> returns;  ///< types, one per result
   std::string text;
 
   /// Throws Internal for text that is not a schema: a fault in the registration.
@@ -40,9 +40,7 @@ struct Schema {
 /// The arguments of a call put in the order of the schema, defaults filled in; empty when they do not fit. With
 /// `convert`, the implicit conversions are allowed as well (numbers for tensors, 0-d tensors for numbers, bool for
 /// int, ...).
-std::optional<std::vector<Value>> bind_arguments(sym::Context& sym, const Schema& schema,
-                                                 const std::vector<Value>& positional,
-                                                 const std::vector<std::pair<std::string, Value>>& keywords,
-                                                 bool convert);
+std::optional<Vector<Value>> bind_arguments(sym::Context& sym, const Schema& schema, const Vector<Value>& positional,
+                                            const Vector<std::pair<std::string, Value>>& keywords, bool convert);
 
 }  // namespace lithify::eval

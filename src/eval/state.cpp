@@ -11,6 +11,7 @@ class Reach {
   explicit Reach(State& out) : out_(out) {}
 
   void visit(const Value& v) {
+    const Nesting nesting(depth_);
     if (v.is_tensor()) {
       visit(v.tensor());
     } else if (auto* q = v.get_if<Quantized>()) {
@@ -21,6 +22,7 @@ class Reach {
       visit((*l)->head);
       for (const Value& item : (*l)->items) visit(item);
     } else if (auto* t = v.get_if<Tuple>()) {
+      if (!seen_.insert(t->items.get()).second) return;
       for (const Value& item : *t->items) visit(item);
     } else if (auto* m = v.get_if<Maybe>()) {
       visit(*m->present);
@@ -38,12 +40,12 @@ class Reach {
 
  private:
   void visit(const TensorPtr& t) {
-    if (!t || !seen_.insert(t.get()).second) return;
-    out_.tensors.push_back({t, t->save()});
-    visit(t->base());
+    for (TensorPtr view = t; view && seen_.insert(view.get()).second; view = view->base())
+      out_.tensors.push_back({view, view->save()});
   }
 
   State& out_;
+  int depth_ = 0;
   std::unordered_set<const void*> seen_;
 };
 

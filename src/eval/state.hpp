@@ -31,10 +31,10 @@ class State {
     Contents contents;
   };
   Frame frame;
-  std::vector<Saved<List, List>> lists;
-  std::vector<Saved<Dict, Dict>> dicts;
-  std::vector<Saved<Object, std::vector<std::pair<std::string, Value>>>> objects;
-  std::vector<Saved<Tensor, Tensor::State>> tensors;
+  Vector<Saved<List, List>> lists;
+  Vector<Saved<Dict, Dict>> dicts;
+  Vector<Saved<Object, Vector<std::pair<std::string, Value>>>> objects;
+  Vector<Saved<Tensor, Tensor::State>> tensors;
 
  private:
   State() = default;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 namespace lithify::eval {
 
@@ -15,6 +16,17 @@ Tensor::Tensor(onnx::Value* value, TensorPtr base, View view)
       base_(std::move(base)),
       view_(std::make_shared<View>(std::move(view))),
       among_(base_->among_) {}
+
+// A chain of views is as long as the program makes it: none of these recurses.
+Tensor::~Tensor() {
+  for (TensorPtr next = std::move(base_); next && next.use_count() == 1;) next = TensorPtr(std::move(next->base_));
+}
+
+bool Tensor::dense() const {
+  for (const Tensor* t = this; t->base_; t = t->base_.get())
+    if (!t->view_->dense) return false;
+  return true;
+}
 
 void Tensor::may_share_memory_with(const Tensor& other) {
   if (std::any_of(among_.begin(), among_.end(), [&](auto& a) { return a.first == other.cell_; })) return;
@@ -29,42 +41,58 @@ void Tensor::restore(const State& state) {
   *cell_ = state.cell;
 }
 
-onnx::Value* Tensor::read(onnx::Builder& b) {
+void Tensor::check_readable() const {
   bool stale = std::any_of(among_.begin(), among_.end(), [](auto& a) { return a.first->version != a.second; });
   if (cell_->unsure || stale)
     throw Error(Code::UnsupportedMutation,
                 "a tensor is read that a write to another one may have changed: an if or a loop decides whether they "
                 "are the same",
                 "write to a clone(), or assign the result instead of writing in place");
-  if (base_ && seen_ != cell_->version) {
-    value_ = view_->forward(b, base_->read(b));
-    seen_ = cell_->version;
+}
+
+onnx::Value* Tensor::read(onnx::Builder& b) {
+  check_readable();
+  Vector<Tensor*> stale;
+  for (Tensor* t = this; t->base_ && t->seen_ != cell_->version; t = t->base_.get()) {
+    t->base_->check_readable();
+    stale.push_back(t);
+  }
+  for (; !stale.empty(); stale.pop_back()) {
+    Tensor& t = *stale.back();
+    t.value_ = t.view_->forward(b, t.base_->value_);
+    t.seen_ = cell_->version;
   }
   return value_;
 }
 
 void Tensor::write(onnx::Builder& b, onnx::Value* value) {
-  if (base_) {
-    if (!view_->inverse)
-      throw Error(Code::UnsupportedMutation, fmt::format("a write goes through the view that {} made", view_->name),
+  Tensor* whole = this;
+  Vector<std::pair<Tensor*, onnx::Value*>> written{{whole, value}};
+  for (; whole->base_; whole = whole->base_.get()) {
+    const View& view = *whole->view_;
+    if (!view.inverse)
+      throw Error(Code::UnsupportedMutation, fmt::format("a write goes through the view that {} made", view.name),
                   "write to a clone(), or to the tensor itself");
-    base_->write(b, view_->inverse(b, base_->read(b), value));
-  } else {
-    ++cell_->version;
-    for (auto& [cell, version] : among_) {
-      cell->unsure = true;
-      ++cell->version;
-    }
-    among_.clear();
+    value = view.inverse(b, whole->base_->read(b), value);
+    written.emplace_back(whole->base_.get(), value);
   }
-  value_ = value;
-  seen_ = cell_->version;
+  ++cell_->version;
+  for (auto& [cell, version] : whole->among_) {
+    cell->unsure = true;
+    ++cell->version;
+  }
+  whole->among_.clear();
+  for (auto& [tensor, contents] : written) {
+    tensor->value_ = contents;
+    tensor->seen_ = cell_->version;
+  }
 }
 
 bool Tensor::same_place(const Tensor& other) const {
-  if (this == &other) return true;
-  bool same_part = base_ && other.base_ && !view_->key.empty() && view_->key == other.view_->key;
-  return same_part && base_->same_place(*other.base_);
+  const Tensor *a = this, *b = &other;
+  for (; a != b; a = a->base_.get(), b = b->base_.get())
+    if (!a->base_ || !b->base_ || a->view_->key.empty() || a->view_->key != b->view_->key) return false;
+  return true;
 }
 
 void Tensor::rebind(const Tensor& other) {
@@ -73,19 +101,49 @@ void Tensor::rebind(const Tensor& other) {
   is_number = number;
 }
 
-Value Value::tuple(std::vector<Value> items, const program::Class* named) {
-  return Tuple{std::make_shared<const std::vector<Value>>(std::move(items)), named};
+namespace {
+
+constexpr int most_nested = 200;
+constexpr int most_destroyed_by_recursion = 100;
+
+}  // namespace
+
+Nesting::Nesting(int& depth) : depth_(depth) {
+  if (depth >= most_nested)
+    throw Error(Code::LimitExceeded, fmt::format("values nest more than {} deep, or contain themselves", most_nested));
+  ++depth;
 }
 
-Value Value::list(std::vector<Value> items) {
+void Value::release() noexcept {
+  thread_local int depth = 0;
+  thread_local std::vector<Data> deferred;
+  if (depth == most_destroyed_by_recursion) {
+    deferred.push_back(std::move(data_));
+    return;
+  }
+  ++depth;
+  data_ = None{};
+  if (--depth > 0) return;
+  while (!deferred.empty()) {
+    Data next = std::move(deferred.back());
+    deferred.pop_back();
+    ++depth;
+    next = None{};
+    --depth;
+  }
+}
+
+Value Value::tuple(Vector<Value> items, const program::Class* named) {
+  return Tuple{std::make_shared<const Vector<Value>>(std::move(items)), named};
+}
+
+Value Value::list(Vector<Value> items) {
   auto list = std::make_shared<List>();
   list->items = std::move(items);
   return list;
 }
 
-Value Value::list(const std::vector<onnx::Value*>& tensors) {
-  return list(std::vector<Value>(tensors.begin(), tensors.end()));
-}
+Value Value::list(const Vector<onnx::Value*>& tensors) { return list(Vector<Value>(tensors.begin(), tensors.end())); }
 
 Value run_time_number(onnx::Value* v) {
   auto t = std::make_shared<Tensor>(v);
@@ -100,7 +158,7 @@ bool Value::is_number() const {
 
 namespace {
 
-std::vector<Value>& known_items(List& list) {
+Vector<Value>& known_items(List& list) {
   if (list.is_open())
     throw Error(Code::UnsupportedControlFlow, list.unreadable.empty()
                                                   ? "the number of elements of a list is known only at run time here"
@@ -112,13 +170,13 @@ std::vector<Value>& known_items(List& list) {
 
 bool Value::is_open_list() const { return is_list() && std::get<std::shared_ptr<List>>(data_)->is_open(); }
 
-const std::vector<Value>& Value::items() const {
+const Vector<Value>& Value::items() const {
   if (auto* l = get_if<std::shared_ptr<List>>()) return known_items(**l);
   if (auto* t = get_if<Tuple>()) return *t->items;
   throw Error(Code::TypeMismatch, fmt::format("a list or tuple is needed, and this is a {}", kind_name()));
 }
 
-std::vector<Value>& Value::list_items() const {
+Vector<Value>& Value::list_items() const {
   if (auto* l = get_if<std::shared_ptr<List>>()) return known_items(**l);
   throw Error(Code::TypeMismatch, fmt::format("a list is needed, and this is a {}", kind_name()));
 }
@@ -209,21 +267,61 @@ std::optional<double> as_double(const Value& v) {
   return std::nullopt;
 }
 
-std::optional<bool> equal_items(sym::Context& sym, const std::vector<Value>& a, const std::vector<Value>& b) {
+/// Compares values that share others pair by pair, each pair once.
+class Comparison {
+ public:
+  explicit Comparison(sym::Context& sym) : sym_(sym) {}
+
+  std::optional<bool> equal(const Value& a, const Value& b) {
+    const auto *x = container(a), *y = container(b);
+    if (!x || !y || a.data().index() != b.data().index()) return equal_contents(a, b);
+    if (auto found = compared_.find({x, y}); found != compared_.end()) return found->second;
+    const Nesting nesting(depth_);
+    return compared_[{x, y}] = equal_contents(a, b);
+  }
+
+ private:
+  static const void* container(const Value& v) {
+    if (auto* l = v.get_if<std::shared_ptr<List>>()) return l->get();
+    if (auto* t = v.get_if<Tuple>()) return t->items.get();
+    if (auto* d = v.get_if<std::shared_ptr<Dict>>()) return d->get();
+    return nullptr;
+  }
+  std::optional<bool> equal_contents(const Value& a, const Value& b);
+  std::optional<bool> equal_items(const Vector<Value>& a, const Vector<Value>& b);
+  std::optional<bool> equal_dicts(const Dict& a, const Dict& b);
+
+  sym::Context& sym_;
+  int depth_ = 0;
+  std::map<std::pair<const void*, const void*>, std::optional<bool>> compared_;
+};
+
+std::optional<bool> Comparison::equal_items(const Vector<Value>& a, const Vector<Value>& b) {
   if (a.size() != b.size()) return false;
   bool unsure = false;
   for (size_t i = 0; i < a.size(); ++i) {
-    std::optional<bool> e = equal(sym, a[i], b[i]);
+    std::optional<bool> e = equal(a[i], b[i]);
     if (e == false) return false;
     unsure = unsure || !e;
   }
   return unsure ? std::nullopt : std::optional(true);
 }
 
-}  // namespace
+std::optional<bool> Comparison::equal_dicts(const Dict& a, const Dict& b) {
+  const auto is_known = [](const auto& item) { return !item.first.is_int() || item.first.integer().is_constant(); };
+  if (!std::ranges::all_of(a.items, is_known) || !std::ranges::all_of(b.items, is_known)) return std::nullopt;
+  if (a.items.size() != b.items.size()) return false;
+  for (auto& [k, v] : a.items) {
+    const Value* other = b.find(k);
+    if (!other) return false;
+    std::optional<bool> e = equal(v, *other);
+    if (!e || !*e) return e;
+  }
+  return true;
+}
 
-std::optional<bool> equal(sym::Context& sym, const Value& a, const Value& b) {
-  if (a.is_int() && b.is_int()) return sym.equal(a.integer(), b.integer());
+std::optional<bool> Comparison::equal_contents(const Value& a, const Value& b) {
+  if (a.is_int() && b.is_int()) return sym_.equal(a.integer(), b.integer());
   if (a.is_number() && b.is_number() && !a.is_tensor() && !b.is_tensor()) {
     auto x = as_double(a), y = as_double(b);
     if (x && y) return *x == *y;
@@ -235,24 +333,16 @@ std::optional<bool> equal(sym::Context& sym, const Value& a, const Value& b) {
   if (auto* s = a.get_if<std::string>()) return *s == *b.get_if<std::string>();
   if (auto* d = a.get_if<Device>()) return *d == *b.get_if<Device>();
   if (auto* e = a.get_if<Enum>()) return e->type == b.get_if<Enum>()->type && e->name == b.get_if<Enum>()->name;
-  if (a.is_list() || a.is<Tuple>()) return equal_items(sym, a.items(), b.items());
+  if (a.is_list() || a.is<Tuple>()) return equal_items(a.items(), b.items());
   if (a.is_tensor()) return a.tensor() == b.tensor();
   if (auto* q = a.get_if<Quantized>()) return q->integers == b.get_if<Quantized>()->integers;
   if (auto* o = a.get_if<std::shared_ptr<Object>>()) return *o == *b.get_if<std::shared_ptr<Object>>();
-  if (auto* d = a.get_if<std::shared_ptr<Dict>>()) {
-    auto &x = (*d)->items, &y = (*b.get_if<std::shared_ptr<Dict>>())->items;
-    const auto is_known = [](const auto& item) { return !item.first.is_int() || item.first.integer().is_constant(); };
-    if (!std::ranges::all_of(x, is_known) || !std::ranges::all_of(y, is_known)) return std::nullopt;
-    if (x.size() != y.size()) return false;
-    for (auto& [k, v] : x) {
-      const Value* other = (*b.get_if<std::shared_ptr<Dict>>())->find(k);
-      if (!other) return false;
-      std::optional<bool> e = equal(sym, v, *other);
-      if (!e || !*e) return e;
-    }
-    return true;
-  }
+  if (auto* d = a.get_if<std::shared_ptr<Dict>>()) return equal_dicts(**d, **b.get_if<std::shared_ptr<Dict>>());
   return std::nullopt;
 }
+
+}  // namespace
+
+std::optional<bool> equal(sym::Context& sym, const Value& a, const Value& b) { return Comparison(sym).equal(a, b); }
 
 }  // namespace lithify::eval

@@ -41,6 +41,10 @@ class Tensor {
   /// A view of `base` whose contents are now `value`.
   Tensor(onnx::Value* value, TensorPtr base, View view);
 
+  Tensor(const Tensor&) = default;
+  Tensor& operator=(const Tensor&) = default;
+  ~Tensor();
+
   /// The contents now: derived again from the base if that was written to since.
   onnx::Value* read(onnx::Builder& b);
   /// Replaces the contents, of the tensor and of everything that shares memory with it. Throws UnsupportedMutation
@@ -56,7 +60,7 @@ class Tensor {
   bool same_place(const Tensor& other) const;
   /// Whether the elements lie one after the other, as far as is known from the views: where they do not, reshape()
   /// copies.
-  bool dense() const { return !base_ || (view_->dense && base_->dense()); }
+  bool dense() const;
 
   const TensorPtr& base() const { return base_; }
   /// What a write changes, of the tensor and its memory; to go back to it later.
@@ -68,13 +72,14 @@ class Tensor {
 
   DType dtype() const { return value_->dtype; }
   const onnx::Shape& shape() const { return value_->shape; }
-  size_t rank() const { return value_->shape.size(); }
+  onnx::Rank rank() const { return value_->rank(); }
 
   /// A Python number that was made a 0-d tensor by tracing, or a number known only at run time (the result of item()):
   /// it takes part in type promotion as a number.
   bool is_number = false;
 
  private:
+  void check_readable() const;
   struct Cell {
     uint64_t version = 0;
     bool unsure = false;  // may have been written to through a tensor that was chosen
@@ -84,7 +89,7 @@ class Tensor {
   std::shared_ptr<Cell> cell_;
   TensorPtr base_;
   std::shared_ptr<const View> view_;
-  std::vector<std::pair<std::shared_ptr<Cell>, uint64_t>> among_;  // memory it may share, of which version
+  Vector<std::pair<std::shared_ptr<Cell>, uint64_t>> among_;  // memory it may share, of which version
 };
 
 struct Tensor::State {
@@ -100,7 +105,7 @@ struct Tensor::State {
 struct Quantized {
   TensorPtr integers;       ///< uint8 or int8
   onnx::Value* scale;       ///< float64, 0-d; or one for each position of `axis`
-  onnx::Value* zero_point;  ///< int64, of the same shape
+  onnx::Value* zero_point;  ///< int64, of the same shape; float64 of tables that only embeddings take
   std::optional<int64_t> axis;
 
   DType dtype() const { return integers->dtype() == DType::UInt8 ? DType::QUInt8 : DType::QInt8; }
@@ -132,7 +137,7 @@ struct Enum {
   std::shared_ptr<Value> value;
 };
 struct Tuple {
-  std::shared_ptr<const std::vector<Value>> items;
+  std::shared_ptr<const Vector<Value>> items;
   const program::Class* named = nullptr;  ///< of a NamedTuple
 };
 struct Closure;
@@ -149,6 +154,13 @@ class Value {
                             Quantized, std::shared_ptr<List>, Tuple, std::shared_ptr<Dict>, std::shared_ptr<Object>,
                             Enum, Function, Uninitialized, Poison, Undecided, Maybe>;
   Value() = default;
+  Value(const Value&) = default;
+  Value(Value&&) noexcept = default;
+  Value& operator=(const Value&) = default;
+  Value& operator=(Value&&) noexcept = default;
+  ~Value() {
+    if (may_nest()) release();
+  }
   template <class T>  // NOLINTNEXTLINE(bugprone-forwarding-reference-overload): the constraint excludes Value
   requires std::constructible_from<Data, T> &&(!std::same_as<std::remove_cvref_t<T>, Value>)Value(T&& v)
       : data_(std::forward<T>(v)) {}
@@ -156,9 +168,9 @@ class Value {
   /// A new tensor of its own.
   Value(onnx::Value* v) : data_(std::make_shared<Tensor>(v)) {}
   /// Tuples and lists.
-  static Value tuple(std::vector<Value> items, const program::Class* named = nullptr);
-  static Value list(std::vector<Value> items);
-  static Value list(const std::vector<onnx::Value*>& tensors);
+  static Value tuple(Vector<Value> items, const program::Class* named = nullptr);
+  static Value list(Vector<Value> items);
+  static Value list(const Vector<onnx::Value*>& tensors);
 
   template <class T>
   bool is() const {
@@ -182,8 +194,8 @@ class Value {
   sym::Expr integer() const { return std::get<sym::Expr>(data_); }
   /// The elements of a list or tuple. Throws TypeMismatch for anything else, and UnsupportedControlFlow for a list
   /// whose elements are known only at run time.
-  const std::vector<Value>& items() const;
-  std::vector<Value>& list_items() const;
+  const Vector<Value>& items() const;
+  Vector<Value>& list_items() const;
 
   /// "Tensor", "int", "List", ... for messages.
   std::string kind_name() const;
@@ -192,13 +204,31 @@ class Value {
   provenance::Origin origin = 0;  ///< the numbers of the program that it was computed from
 
  private:
+  bool may_nest() const {
+    return is_list() || is<Tuple>() || is<std::shared_ptr<Dict>>() || is<std::shared_ptr<Object>>() || is<Enum>() ||
+           is<Maybe>();
+  }
+  void release() noexcept;
   Data data_;
+};
+
+/// Counts how deep a walk over values is while it lives. Throws LimitExceeded where they nest too deep to be walked, as
+/// lists do that contain themselves.
+class Nesting {
+ public:
+  explicit Nesting(int& depth);
+  ~Nesting() { --depth_; }
+  Nesting(const Nesting&) = delete;
+  Nesting& operator=(const Nesting&) = delete;
+
+ private:
+  int& depth_;
 };
 
 /// What a call is given.
 struct Arguments {
-  std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> keywords = {};
+  Vector<Value> positional;
+  Vector<std::pair<std::string, Value>> keywords = {};
 };
 
 struct List {
@@ -208,7 +238,7 @@ struct List {
   /// A tensor whose memory the elements may share, as they are laid out again in it.
   void link(Tensor& memory) const;
 
-  std::vector<Value> items;  ///< the elements; where there is a head, those behind it
+  Vector<Value> items;  ///< the elements; where there is a head, those behind it
   /// The memory of elements whose number is known only at run time; an element is a view of it. Numbers, and tensors of
   /// one shape, are its rows; where sizes may differ, it holds a sequence.
   TensorPtr head = nullptr;
@@ -220,7 +250,7 @@ struct List {
 };
 /// Keys are strings, integers, floats or bools; order is that of insertion.
 struct Dict {
-  std::vector<std::pair<Value, Value>> items;
+  Vector<std::pair<Value, Value>> items;
   std::string unreadable;  ///< why the elements are not known; empty where they are
   /// Throws UnsupportedControlFlow when they are not.
   void check() const;
@@ -233,7 +263,7 @@ struct Object {
   const program::Class* type = nullptr;
   std::string class_name;
   std::string path;  ///< from the root module: "encoder.layer.0"; empty for the root
-  std::vector<std::pair<std::string, Value>> attributes;
+  Vector<std::pair<std::string, Value>> attributes;
   Value* attribute(std::string_view name);
   void set(std::string_view name, Value value);
   size_t last_found = 0;  ///< among the attributes: the next that is asked for is often its neighbor

@@ -37,9 +37,13 @@ bool Loop::find_length() {
   if (count_ < 3) return false;
   for (Stmt& s : inner_) for_each_expr(s, [&](Expr& e) { find_length(e); });
   if (!length_) return false;
-  // Positions that count down to 0 begin at the last one.
-  for (Stmt& s : inner_) for_each_expr(s, [&](Expr& e) { count_from_last(e); });
+  count_from_last();
   return true;
+}
+
+void Loop::find_list(const std::unordered_map<std::string, size_t>& lengths) {
+  for (Stmt& s : inner_) for_each_expr(s, [&](Expr& e) { find_list(e, lengths); });
+  if (length_) count_from_last();
 }
 
 std::optional<Expr> Loop::after(const Expr& name) {
@@ -231,6 +235,23 @@ void Loop::find_length(Expr size, const std::optional<Counting>& at, program::Po
   }
 }
 
+void Loop::find_list(const Expr& e, const std::unordered_map<std::string, size_t>& lengths) {
+  for (const Expr& item : e.items) find_list(item, lengths);
+  if (length_ || e.kind != Kind::Subscript || e.items[0].kind != Kind::Name) return;
+  const auto length = lengths.find(e.items[0].name);
+  const std::optional<Counting> at = counting(e.items[1]);
+  if (length == lengths.end() || !at) return;
+  const auto last = static_cast<int64_t>(length->second) - 1, steps = static_cast<int64_t>(count_) - 1;
+  const bool is_up = at->step == 1 && at->start >= 0 && at->start + steps == last;
+  const bool is_down = at->step == -1 && at->start == last && steps == last;
+  if (is_up || is_down) find_length(operation("aten::len", {e.items[0]}, e.pos), at, e.pos);
+}
+
+/// Positions that count down to 0 begin at the last one.
+void Loop::count_from_last() {
+  for (Stmt& s : inner_) for_each_expr(s, [&](Expr& e) { count_from_last(e); });
+}
+
 void Loop::count_from_last(Expr& e) {
   if (const std::optional<Counting> at = counting(e);
       at && at->step == -1 && at->start + 1 == static_cast<int64_t>(count_)) {
@@ -259,6 +280,9 @@ std::optional<Expr> Loop::common_constant(const std::vector<const Expr*>& all) {
 
 std::optional<Expr> Loop::common_integer(const std::vector<const Expr*>& all) {
   const Expr& first = *all[0];
+  const auto is_end = [](const Expr* e) { return e->integer == std::numeric_limits<int64_t>::max(); };
+  if (std::ranges::any_of(all, is_end))  // of a slice: it does not count
+    return std::ranges::all_of(all, is_end) ? std::optional(first) : std::nullopt;
   const int64_t step = all[1]->integer - first.integer;
   for (size_t g = 1; g < all.size(); ++g)
     if (all[g]->integer - all[g - 1]->integer != step) return std::nullopt;

@@ -35,6 +35,9 @@ class Loop {
   /// Finds the size along which the iterations take elements or slices one after the other. False where they
   /// do not, and where they are two: these may be all that the model wants.
   bool find_length();
+  /// Finds a list of which the iterations take all elements, from one on to the last or down to the first: its length
+  /// says how many there are. `lengths` are those of lists in the trace.
+  void find_list(const std::unordered_map<std::string, size_t>& lengths);
 
   bool makes(const std::string& name) const { return made_.contains(name); }
   /// The value of a name behind the loop; nothing for a name that is not of the run.
@@ -91,6 +94,8 @@ class Loop {
 
   void find_length(const program::Expr& e);
   void find_length(program::Expr size, const std::optional<Counting>& at, program::Pos pos);
+  void find_list(const program::Expr& e, const std::unordered_map<std::string, size_t>& lengths);
+  void count_from_last();
   void count_from_last(program::Expr& e);
 
   const program::Program& program_;

@@ -10,6 +10,7 @@
 #include <span>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "merge/expressions.hpp"
 #include "merge/loop.hpp"
@@ -25,7 +26,12 @@ using program::Expr;
 using program::Stmt;
 using Kind = Expr::Kind;
 
-constexpr size_t longest_body = 4096;  // statements
+constexpr size_t longest_body = 4096;                // statements
+constexpr size_t most_statements = size_t{1} << 23;  // that are looked at, in all groups that are tried
+
+/// Statements, by what they are.
+using Keys = std::unordered_set<size_t>;
+using Counts = std::unordered_map<size_t, size_t>;
 
 class Reroller {
  public:
@@ -55,6 +61,7 @@ class Reroller {
         const std::string list = new_name("pieces");
         for (size_t i = 0; i < s.targets.size(); ++i)
           pieces[s.targets[i]] = element(name_of(list), integer(static_cast<int64_t>(i), pos), pos);
+        pieces_[list] = s.targets.size();
         s.targets = {list};
         s.target_types.clear();
         s.unpack = s.trailing_comma = false;
@@ -64,8 +71,17 @@ class Reroller {
     body_ = std::move(out);
   }
 
-  /// Rerolls what it can, the runs that cover most first, and then what is inside of them.
-  bool run() {
+  /// How often there is a statement like it.
+  Counts counts() const {
+    Counts out;
+    for (const Stmt& s : body_) ++out[key_of(s)];
+    return out;
+  }
+
+  /// Rerolls what it can, the runs that cover most first, and then what is inside of them. `fixed` are statements that
+  /// no loop has, where other traces show them.
+  bool run(const std::optional<Keys>& fixed) {
+    fixed_ = fixed;
     const bool any = reroll_all(body_);
     for (Stmt& s : body_) for_each_expr(s, [&](Expr& e) { index_last(e); });
     return any;
@@ -74,7 +90,8 @@ class Reroller {
   const std::vector<Stmt>& body() const { return body_; }
 
  private:
-  /// A list of pieces that has a name, and is only unpacked, stands where that is.
+  /// A list of pieces that has a name, and is only unpacked, stands where that is; so does a list of values that only
+  /// the operator behind it takes.
   void inline_lists() {
     std::unordered_map<std::string, size_t> uses;
     const std::function<void(const Expr&)> count = [&](const Expr& e) {
@@ -83,13 +100,21 @@ class Reroller {
     };
     for (const Stmt& s : body_) for_each_expr(s, count);
     std::vector<Stmt> out;
+    const auto is_named = [&](const Expr& e) {
+      return e.kind == Kind::Name && uses[e.name] == 1 && !out.empty() && out.back().kind == Stmt::Kind::Assign &&
+             !out.back().unpack && out.back().targets == std::vector{e.name};
+    };
+    const auto put = [&](Expr& name) {
+      name = std::move(out.back().values[0]);
+      out.pop_back();
+    };
     for (Stmt& s : body_) {
-      const bool unpacks = s.kind == Stmt::Kind::Assign && s.unpack && s.values[0].kind == Kind::Name;
-      if (unpacks && !out.empty() && out.back().kind == Stmt::Kind::Assign && !out.back().unpack &&
-          out.back().targets == std::vector{s.values[0].name} && uses[s.values[0].name] == 1 &&
-          gives_list(out.back().values[0])) {
-        s.values = std::move(out.back().values);
-        out.pop_back();
+      if (s.kind == Stmt::Kind::Assign) {
+        Expr& e = s.values[0];
+        if (s.unpack && is_named(e) && gives_list(out.back().values[0])) put(e);
+        if (e.kind == Kind::Operator)
+          for (Expr& item : e.items)
+            if (is_named(item) && out.back().values[0].kind == Kind::List) put(item);
       }
       out.push_back(std::move(s));
     }
@@ -99,7 +124,7 @@ class Reroller {
   /// Whether an operator splits a tensor into pieces of one known length, the last of which may be shorter.
   static bool is_split(const Expr& e) {
     return (e.name == "aten::split" || e.name == "aten::unsafe_split") && e.items.size() == 3 && e.keywords.empty() &&
-           e.items[0].kind == Kind::Name && e.items[1].kind == Kind::Int && e.items[2].kind == Kind::Int;
+           is_value(e.items[0]) && e.items[1].kind == Kind::Int && e.items[2].kind == Kind::Int;
   }
 
   static Expr slice_of(const Expr& split, size_t piece) {
@@ -109,14 +134,16 @@ class Reroller {
                      split.pos);
   }
 
+  static bool is_value(const Expr& e) { return e.kind == Kind::Name || is_element(e); }
+
   /// Whether an operator splits a tensor into pieces whose lengths are values.
   static bool is_split_by_values(const Stmt& s) {
     const Expr& e = s.values[0];
     const bool splits =
         e.name == "aten::split_with_sizes" || e.name == "aten::unsafe_split_with_sizes" || e.name == "aten::split";
-    return splits && e.items.size() >= 2 && e.keywords.empty() && e.items[0].kind == Kind::Name &&
+    return splits && e.items.size() >= 2 && e.keywords.empty() && is_value(e.items[0]) &&
            e.items[1].kind == Kind::List && e.items[1].items.size() == s.targets.size() &&
-           std::ranges::all_of(e.items[1].items, [](const Expr& i) { return i.kind == Kind::Name; });
+           std::ranges::all_of(e.items[1].items, is_value);
   }
 
   /// Each piece is the slice before the sum of all lengths so far.
@@ -177,20 +204,22 @@ class Reroller {
   };
 
   /// The runs of a block, those that cover most first, of these the ones with the shortest groups.
-  static std::vector<Run> runs_of(const std::vector<size_t>& keys) {
+  std::vector<Run> runs_of(const std::vector<size_t>& keys) const {
     constexpr size_t most_comparisons = size_t{1} << 28;
     std::vector<Run> out;
     const size_t longest = std::min(longest_body, most_comparisons / (keys.size() + 1));
     for (size_t period = 1; period <= longest && 2 * period <= keys.size(); ++period)
       for (size_t first = 0; first + 2 * period <= keys.size();) {
         size_t same = first;
-        while (same + period < keys.size() && keys[same] == keys[same + period]) ++same;
+        while (same + period < keys.size() && keys[same] == keys[same + period] && !is_fixed(keys[same])) ++same;
         if (same - first >= period) out.push_back({first, same + period, period});
         first = same + 1;
       }
     std::ranges::stable_sort(out, std::greater(), &Run::covered);
     return out;
   }
+
+  bool is_fixed(size_t key) const { return fixed_ && fixed_->contains(key); }
 
   bool reroll_all(std::vector<Stmt>& block) {
     bool any = false;
@@ -220,17 +249,20 @@ class Reroller {
   }
 
   bool reroll(std::vector<Stmt>& block, size_t first, size_t period, size_t count) {
+    looked_at_ += period * count;
+    if (looked_at_ > most_statements) return false;
     Loop loop(program_, block, first, period, count, [&](const char* stem) { return new_name(stem); });
     if (!loop.make()) return false;
     if (kind_of_lengths_ == Lengths::Pieces && !loop.find_length()) return false;
+    if (kind_of_lengths_ == Lengths::Numbers) loop.find_list(pieces_);
     const size_t behind = first + period * count;
     std::vector<Stmt> rest(block.begin() + static_cast<std::ptrdiff_t>(behind), block.end());
     if (!drop_results(loop, rest)) return false;
     for (Stmt& s : rest) for_each_expr(s, [&](Expr& e) { replace(e, loop); });
-    // Two of something are no loop, where each is used for itself.
-    if (count == 2 && loop.single_uses() > 0) return false;
+    // Two of something are no loop, where each is used for itself and no other trace has more of them.
+    if (count == 2 && !fixed_ && loop.single_uses() > 0) return false;
     for (const auto& [values, list] : loop.lists())
-      if (values.size() == 1) lengths_[list] = count;
+      if (values.size() == 1) lengths_[list] = pieces_[list] = count;
     std::vector<Stmt> statements = loop.statements();
     block.resize(first);
     block.insert(block.end(), statements.begin(), statements.end());
@@ -325,9 +357,12 @@ class Reroller {
 
   const program::Program& program_;
   std::vector<Stmt> body_;
+  std::optional<Keys> fixed_;
+  size_t looked_at_ = 0;
   OtherResults other_;
   Lengths kind_of_lengths_;
   std::unordered_map<std::string, size_t> lengths_;  // of lists that loops make
+  std::unordered_map<std::string, size_t> pieces_;   // of these and of those that operators make: how many elements
   std::set<std::string> used_;
   std::map<std::string, int> numbers_;
 };
@@ -347,32 +382,77 @@ void leave_called(program::Program& p) {
     });
 }
 
+/// A trace as straight-line code, before and after its loops are found.
+class UnrolledTrace {
+ public:
+  /// Throws TracesDiverge for a program with control flow.
+  UnrolledTrace(const program::Program& trace, const OtherResults& other, Lengths lengths)
+      : program_(whole(trace)), reroller_(*program_, std::move(forward().body), other, lengths) {
+    reroller_.index_pieces();
+  }
+
+  Counts counts() const { return reroller_.counts(); }
+
+  /// Nothing where there are no loops.
+  std::unique_ptr<program::Program> rerolled(const std::optional<Keys>& fixed) {
+    std::vector<std::string> before = unrolled(*program_, reroller_.body());
+    if (!reroller_.run(fixed)) return nullptr;
+    forward().body = reroller_.body();
+    leave_called(*program_);
+    // Results that were dropped are no operations.
+    std::vector<std::string> after = unrolled(*program_, forward().body);
+    after.pop_back(), before.pop_back();
+    if (after != before) throw Error(Code::Internal, "a loop does not give what it was made of");
+    program::verify(*program_);
+    return std::move(program_);
+  }
+
+ private:
+  static std::unique_ptr<program::Program> whole(const program::Program& trace) {
+    const program::Type& returns = trace.forward().returns;
+    const Recording all{&trace, returns.name == "Tuple" ? returns.args.size() : 1, {}};
+    return merge(std::span(&all, 1)).program;
+  }
+
+  program::Function& forward() {
+    program::Class& root = program_->classes.at(program_->root->class_name);
+    return *std::ranges::find(root.methods, "forward", &program::Function::name);
+  }
+
+  std::unique_ptr<program::Program> program_;
+  Reroller reroller_;
+};
+
+/// Statements that all traces have equally often are of no loop whose length differs between them. Nothing for a single
+/// trace.
+std::optional<Keys> fixed_statements(const std::vector<UnrolledTrace>& traces) {
+  if (traces.size() < 2) return std::nullopt;
+  Keys out;
+  const Counts first = traces[0].counts();
+  for (const auto& [key, count] : first) out.insert(key);
+  for (size_t i = 1; i < traces.size(); ++i) {
+    const Counts counts = traces[i].counts();
+    std::erase_if(out, [&](size_t key) {
+      const auto found = counts.find(key);
+      return found == counts.end() || found->second != first.at(key);
+    });
+  }
+  return out;
+}
+
 }  // namespace
 
-std::unique_ptr<program::Program> rerolled(const program::Program& trace, const OtherResults& other, Lengths lengths) {
-  const program::Type& returns = trace.forward().returns;
-  const size_t results = returns.name == "Tuple" ? returns.args.size() : 1;
-  const Recording whole{&trace, results, {}};
-  std::unique_ptr<program::Program> out;
+std::vector<std::unique_ptr<program::Program>> rerolled(const std::vector<Unrolled>& traces, Lengths lengths) {
+  std::vector<std::unique_ptr<program::Program>> out(traces.size());
+  std::vector<UnrolledTrace> straight;
   try {
-    out = merge(std::span(&whole, 1)).program;
+    for (const Unrolled& trace : traces) straight.emplace_back(*trace.program, trace.other, lengths);
   } catch (const Error& e) {
     if (e.first().code != Code::TracesDiverge) throw;
-    return nullptr;
+    return out;
   }
-  program::Class& root = out->classes.at(out->root->class_name);
-  program::Function& forward = *std::ranges::find(root.methods, "forward", &program::Function::name);
-  Reroller reroller(*out, std::move(forward.body), other, lengths);
-  reroller.index_pieces();
-  const std::vector<std::string> before = unrolled(*out, reroller.body());
-  if (!reroller.run()) return nullptr;
-  forward.body = reroller.body();
-  leave_called(*out);
-  // Results that were dropped are no operations.
-  std::vector<std::string> after = unrolled(*out, forward.body), expected = before;
-  after.pop_back(), expected.pop_back();
-  if (after != expected) throw Error(Code::Internal, "a loop does not give what it was made of");
-  program::verify(*out);
+  const std::optional<Keys> fixed = fixed_statements(straight);
+  for (size_t i = 0; i < traces.size(); ++i) out[i] = straight[i].rerolled(fixed);
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "program/program.hpp"
 
@@ -25,9 +26,15 @@ struct OtherResults {
   size_t numbers = 0;     ///< after the conditions; those that an iteration makes become None
 };
 
-/// The program with the runs of its forward rerolled, each of two groups at least. Nothing where there are none, and
-/// for a program with control flow. Unrolled again, each loop gives the statements that it was made of: that is
-/// checked.
-std::unique_ptr<program::Program> rerolled(const program::Program& trace, const OtherResults& other, Lengths lengths);
+/// A trace, and which of its results are no outputs.
+struct Unrolled {
+  const program::Program* program = nullptr;
+  OtherResults other = {};
+};
+
+/// The programs with the runs of their forwards rerolled, each of two groups at least. Of several traces, only what is
+/// not equally often in all is rerolled. Nothing for a trace that has no loops, and for programs with control flow.
+/// Unrolled again, each loop gives the statements that it was made of: that is checked.
+std::vector<std::unique_ptr<program::Program>> rerolled(const std::vector<Unrolled>& traces, Lengths lengths);
 
 }  // namespace lithify::merge

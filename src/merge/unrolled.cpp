@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/diagnostic.hpp"
 #include "merge/expressions.hpp"
 
 namespace lithify::merge {
@@ -25,11 +26,17 @@ class Operations {
     std::string text;
     std::optional<int64_t> number;
     std::shared_ptr<std::vector<Value>> list;
-    std::string str() const {
+    std::string str(int depth = 0) const {
+      constexpr int deepest = 64;
+      constexpr size_t longest = size_t{1} << 20;
       if (number) return std::to_string(*number);
       if (!list) return text;
       std::string out = "[";
-      for (const Value& v : *list) out += v.str() + ",";
+      for (const Value& v : *list) {
+        if (depth == deepest || out.size() > longest)
+          throw Error(Code::LimitExceeded, "the lists of a loop are too long, nest too deep, or contain themselves");
+        out += v.str(depth + 1) + ",";
+      }
       return out + "]";
     }
   };

@@ -50,14 +50,13 @@ void Builder::body_outputs(std::span<Value* const> values) {
     v = real(v);
     // The outputs of a body are its own, and each is there once.
     bool own = v->kind == Value::Kind::Output && v->graph == &graph();
-    const std::vector<Value*>& outputs = graph().outputs;
+    const Vector<Value*>& outputs = graph().outputs;
     if (!own || std::find(outputs.begin(), outputs.end(), v) != outputs.end()) v = identity(v);
     graph().outputs.push_back(v);
   }
 }
 
-std::vector<Value*> Builder::control(std::string_view type, Inputs inputs, Attributes bodies,
-                                     const std::vector<Fact>& facts) {
+Vector<Value*> Builder::control(std::string_view type, Inputs inputs, Attributes bodies, const Vector<Fact>& facts) {
   // The condition of an If has one element, and may have dimensions.
   if (type == "If" && inputs[0]->producer && inputs[0]->producer->op_type == "Reshape")
     inputs[0] = inputs[0]->producer->inputs[0];

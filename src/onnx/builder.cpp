@@ -26,11 +26,11 @@ void append_attribute(std::string& key, const Attribute& a) {
         using T = std::remove_cvref_t<decltype(v)>;
         if constexpr (std::is_same_v<T, std::string>) {
           key += v;
-        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+        } else if constexpr (std::is_same_v<T, Vector<std::string>>) {
           for (const std::string& s : v) (key += s) += '\0';
         } else if constexpr (std::is_arithmetic_v<T>) {
           append_key(key, &v, sizeof(v));
-        } else if constexpr (std::is_same_v<T, std::vector<int64_t>> || std::is_same_v<T, std::vector<float>>) {
+        } else if constexpr (std::is_same_v<T, Vector<int64_t>> || std::is_same_v<T, Vector<float>>) {
           append_key(key, v.data(), v.size() * sizeof(v[0]));
         } else {
           const void* p = v.get();
@@ -80,15 +80,15 @@ Value* Builder::op(std::string_view type, Inputs inputs, Attributes attributes) 
   return op_n(type, std::move(inputs), std::move(attributes), 1)[0];
 }
 
-std::vector<Value*> Builder::op_n(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs) {
+Vector<Value*> Builder::op_n(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs) {
   if (has_complex(inputs)) return {on_complex(*this, type, inputs, attributes)};
   if (outputs == 1)
     if (Value* v = simplified(type, inputs, attributes)) return {v};
   return emit(type, std::move(inputs), std::move(attributes), outputs, true);
 }
 
-std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs,
-                                  bool may_fold) {
+Vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs,
+                             bool may_fold) {
   const OpDef* def = find_op(type);
   if (!def) throw Error(Code::Internal, fmt::format("ONNX has no operator {}", type));
   while (!inputs.empty() && !inputs.back()) inputs.pop_back();
@@ -98,7 +98,7 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
   if (std::optional<Widening> wide = widening(type, opset_, inputs)) {
     for (size_t i = 0; i < inputs.size(); ++i)
       if (inputs[i] && wide->input(i)) inputs[i] = cast(inputs[i], wide->to);
-    std::vector<Value*> out = emit(type, std::move(inputs), std::move(attributes), outputs, may_fold);
+    Vector<Value*> out = emit(type, std::move(inputs), std::move(attributes), outputs, may_fold);
     for (size_t i = 0; i < out.size(); ++i)
       if (wide->output(i)) out[i] = cast(out[i], wide->from);
     return out;
@@ -108,13 +108,15 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
   node.op_type = type;
   node.inputs = std::move(inputs);
   node.attributes = std::move(attributes);
-  std::vector<Value> facts(outputs);
+  Vector<Value> facts(outputs);
   for (Value& f : facts) node.outputs.push_back(&f);
   Inference inference(sym, opset_, node);
   def->infer(inference);
+  if (std::ranges::any_of(facts, [](const Value& f) { return is_complex(f.dtype); }))
+    throw Error(Code::UnsupportedType, fmt::format("{} cannot make complex numbers", type));
   if (may_fold)
-    if (std::vector<Value*> folded = fold(*this, node); !folded.empty()) return folded;
-  if (std::vector<Value*> older = in_older_opset(*this, node); !older.empty()) {
+    if (Vector<Value*> folded = fold(*this, node); !folded.empty()) return folded;
+  if (Vector<Value*> older = in_older_opset(*this, node); !older.empty()) {
     for (size_t i = 0; i < outputs; ++i)
       if (older[i]->kind == Value::Kind::Output) {
         older[i]->shape = facts[i].shape;
@@ -130,7 +132,7 @@ std::vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attribut
     if (v) v = real(v);
   const std::string key = def->pure ? key_of(node) : "";
   if (def->pure)
-    if (std::vector<Value*> shared = shared_node(key, outputs); !shared.empty()) return shared;
+    if (Vector<Value*> shared = shared_node(key, outputs); !shared.empty()) return shared;
   Block& block = place_of(def->pure && never_fails(node), node.inputs);
   Node* n = append(block, std::move(node), std::move(facts));
   if (def->pure) block.shared_nodes[key] = n->outputs;
@@ -143,7 +145,7 @@ Value* Builder::emit_one(std::string_view type, Inputs inputs, Attributes attrib
 
 Value* Builder::identity(Value* v) { return emit_one("Identity", {v}); }
 
-std::vector<Value*> Builder::shared_node(const std::string& key, size_t outputs) const {
+Vector<Value*> Builder::shared_node(const std::string& key, size_t outputs) const {
   for (auto block = stack_.rbegin(); block != stack_.rend(); ++block) {
     auto found = (*block)->shared_nodes.find(key);
     if (found != (*block)->shared_nodes.end() && found->second.size() >= outputs) return found->second;
@@ -157,14 +159,14 @@ void Builder::needs_opset(std::string_view what, int since) const {
               fmt::format("export with {} or higher", option("opset", since)));
 }
 
-std::vector<Value*> Builder::foreign(std::string domain, std::string_view type, const Inputs& inputs,
-                                     Attributes attributes, const std::vector<Fact>& facts) {
+Vector<Value*> Builder::foreign(std::string domain, std::string_view type, const Inputs& inputs, Attributes attributes,
+                                const Vector<Fact>& facts) {
   Node node;
   node.domain = std::move(domain);
   node.op_type = type;
   for (Value* v : inputs) node.inputs.push_back(v ? real(v) : nullptr);
   node.attributes = std::move(attributes);
-  std::vector<Value> outputs(facts.size());
+  Vector<Value> outputs(facts.size());
   for (size_t i = 0; i < facts.size(); ++i) {
     outputs[i].dtype = facts[i].dtype;
     outputs[i].shape = facts[i].shape;
@@ -173,7 +175,8 @@ std::vector<Value*> Builder::foreign(std::string domain, std::string_view type, 
   return append(*stack_.back(), std::move(node), std::move(outputs))->outputs;
 }
 
-Node* Builder::append(Block& block, Node node, std::vector<Value> facts) {
+Node* Builder::append(Block& block, Node node, Vector<Value> facts) {
+  sym.budget.spend(Limit::Nodes, 1);
   Node* n = block.graph->new_node();
   *n = std::move(node);
   n->scope = scope;

@@ -15,8 +15,8 @@
 
 namespace lithify::onnx {
 
-using Attributes = std::vector<Attribute>;
-using Inputs = std::vector<Value*>;
+using Attributes = Vector<Attribute>;
+using Inputs = Vector<Value*>;
 
 class Builder {
  public:
@@ -38,7 +38,7 @@ class Builder {
   /// One output. Attributes: op("Celu", {x}, {{"alpha", 0.5f}}); integers must be int64_t, reals float.
   Value* op(std::string_view type, Inputs inputs, Attributes attributes = {});
   /// Several outputs.
-  std::vector<Value*> op_n(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs);
+  Vector<Value*> op_n(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs);
   /// What must be known of every value.
   struct Fact {
     DType dtype;
@@ -46,8 +46,8 @@ class Builder {
     Value::Form form = Value::Form::Tensor;
   };
   /// A node of another domain, whose outputs have these facts. It is never folded, shared or rewritten.
-  std::vector<Value*> foreign(std::string domain, std::string_view type, const Inputs& inputs, Attributes attributes,
-                              const std::vector<Fact>& outputs);
+  Vector<Value*> foreign(std::string domain, std::string_view type, const Inputs& inputs, Attributes attributes,
+                         const Vector<Fact>& outputs);
 
   /// The same value under a name of its own.
   Value* identity(Value* v);
@@ -68,12 +68,12 @@ class Builder {
   /// A 1-D float32 constant.
   Value* floats(std::span<const float> v);
   /// A constant of any real, integer or bool type; the numbers, in row-major order, are converted to it.
-  Value* reals(DType dtype, std::vector<int64_t> sizes, std::span<const double> v);
+  Value* reals(DType dtype, Vector<int64_t> sizes, std::span<const double> v);
   /// A 0-d or 1-D int64 value of sizes.
   Value* symbolic(Dim e);
   Value* symbolic(std::span<const Dim> e);
   /// Any rank; contents in row-major order. dtype is an integer type or bool.
-  Value* symbolic(DType dtype, Shape shape, std::vector<Dim> contents);
+  Value* symbolic(DType dtype, Shape shape, Vector<Dim> contents);
   /// A tensor filled with one number (a 0-d value).
   Value* full(const Shape& shape, Value* scalar);
   /// A new symbol that stands for the number that a one-element integer value has at run time.
@@ -103,7 +103,7 @@ class Builder {
   /// Makes values the outputs of the current body.
   void body_outputs(std::span<Value* const> values);
   /// A node with bodies. Who joins paths knows more of the outputs than the bodies show.
-  std::vector<Value*> control(std::string_view type, Inputs inputs, Attributes bodies, const std::vector<Fact>& facts);
+  Vector<Value*> control(std::string_view type, Inputs inputs, Attributes bodies, const Vector<Fact>& facts);
   /// Makes a one-element integer value the source of a new symbol.
   void bind(Dim symbol, Value* v);
   /// A value of a body that was left, computed here as well; nullptr where that would cost more than a comparison of
@@ -123,8 +123,8 @@ class Builder {
   /// Exchanges two dimensions; negative ones count from the end.
   Value* swap_dims(Value* x, int64_t a, int64_t b);
   /// Removes axes of size 1; inserts axes of size 1 (positions in the result). Not negative.
-  Value* squeeze(Value* x, std::vector<int64_t> axes);
-  Value* unsqueeze(Value* x, std::vector<int64_t> axes);
+  Value* squeeze(Value* x, Vector<int64_t> axes);
+  Value* unsqueeze(Value* x, Vector<int64_t> axes);
   /// Elements start, start+step, ... below end, of one axis. Constants are clamped as in Python (negative ones count
   /// from the end); symbolic ones must already lie in [0, size]. A negative step needs constants or start = size-1.
   Value* slice(Value* x, int64_t axis, Dim start, Dim end, int64_t step = 1);
@@ -133,12 +133,12 @@ class Builder {
   /// x without one axis, at a position on it. Negative constants count from the end.
   Value* select(Value* x, int64_t axis, Dim index);
   Value* concat(Inputs parts, int64_t axis);
-  std::vector<Value*> split(Value* x, std::span<const Dim> lengths, int64_t axis);
+  Vector<Value*> split(Value* x, std::span<const Dim> lengths, int64_t axis);
   /// x broadcast to sizes.
   Value* expand(Value* x, const Shape& to);
   Value* gather(Value* x, Value* indices, int64_t axis);
   /// ReduceSum, ReduceMean, ReduceMax, ...; no axes means all of them.
-  Value* reduce(std::string_view type, Value* x, std::vector<int64_t> axes, bool keepdims);
+  Value* reduce(std::string_view type, Value* x, Vector<int64_t> axes, bool keepdims);
   Value* softmax(std::string_view type, Value* x, int64_t axis);  ///< "Softmax" or "LogSoftmax"
   /// pads: begin and end of each axis. mode: "constant", "reflect", "edge", "wrap" (opset 19).
   Value* pad(Value* x, std::span<const std::pair<Dim, Dim>> pads, std::string_view mode, Value* fill = nullptr);
@@ -169,20 +169,20 @@ class Builder {
   /// What is known of one graph: everything that can be used again.
   struct Block {
     Graph* graph = nullptr;
-    bool movable = false;                                                    // see Body
-    std::unordered_map<std::string, std::vector<Value*>> shared_nodes = {};  // pure nodes by their text
-    std::unordered_map<sym::Expr, Source> sources = {};                      // of symbols
+    bool movable = false;                                               // see Body
+    std::unordered_map<std::string, Vector<Value*>> shared_nodes = {};  // pure nodes by their text
+    std::unordered_map<sym::Expr, Source> sources = {};                 // of symbols
     std::unordered_map<sym::Expr, Value*> materialized = {}, scalars = {};
   };
 
   // Nodes: builder.cpp, simplify.cpp.
   Value* simplified(std::string_view type, Inputs& inputs, Attributes& attributes);
-  std::vector<Value*> emit(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs, bool may_fold);
+  Vector<Value*> emit(std::string_view type, Inputs inputs, Attributes attributes, size_t outputs, bool may_fold);
   Value* emit_one(std::string_view type, Inputs inputs, Attributes attributes = {});  // never folded
   // An equal node that can be seen from here; empty when there is none.
-  std::vector<Value*> shared_node(const std::string& key, size_t outputs) const;
+  Vector<Value*> shared_node(const std::string& key, size_t outputs) const;
   bool never_fails(const Node& n) const;
-  Node* append(Block& block, Node node, std::vector<Value> facts);
+  Node* append(Block& block, Node node, Vector<Value> facts);
   // A size that only the run of a node shows is read from its output.
   void own_sizes(Value* output);
 
@@ -223,20 +223,20 @@ class Builder {
   void report_boundaries(const Shape& from, const Shape& to);
   Value* before_reshape(Value* x, const Shape& to);
   Value* with_ones(Value* x, const Shape& to);
-  std::vector<Dim> reshape_target(const Shape& from, const Shape& to, Attributes& attributes);
+  Vector<Dim> reshape_target(const Shape& from, const Shape& to, Attributes& attributes);
   // Whether a Reshape from one to the other needs more than one size computed at run time.
   bool needs_arithmetic(const Shape& from, const Shape& to);
-  Value* emit_axes(std::string_view type, Value* x, const std::vector<int64_t>& axes);
+  Value* emit_axes(std::string_view type, Value* x, const Vector<int64_t>& axes);
 
   // Other helpers: helpers.cpp.
   Value* joined_part(Value* x, Dim start, Dim end);
-  std::vector<Value*> split_by_slices(Value* x, std::span<const Dim> lengths, int64_t axis);
+  Vector<Value*> split_by_slices(Value* x, std::span<const Dim> lengths, int64_t axis);
 
   int opset_;
   std::unordered_map<std::string, Value*> shared_constants_;  // by contents or memory
   std::unordered_map<const Graph*, Block> blocks_;
-  std::vector<Block*> stack_;                       // the model's graph first
-  std::vector<std::unique_ptr<sym::Given>> given_;  // of each of the stack
+  Vector<Block*> stack_;                       // the model's graph first
+  Vector<std::unique_ptr<sym::Given>> given_;  // of each of the stack
 };
 
 }  // namespace lithify::onnx

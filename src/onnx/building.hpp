@@ -12,8 +12,8 @@ namespace lithify::onnx {
 
 inline bool all_constant(std::span<const Dim> dims) { return std::ranges::all_of(dims, &Dim::is_constant); }
 
-inline std::vector<int64_t> constants(std::span<const Dim> dims) {
-  std::vector<int64_t> out;
+inline Vector<int64_t> constants(std::span<const Dim> dims) {
+  Vector<int64_t> out;
   for (const Dim d : dims) out.push_back(*d.constant());
   return out;
 }

@@ -179,15 +179,15 @@ Attributes from_front(Attributes attributes, int64_t rank) {
 }
 
 // The contents of an input of integers.
-std::vector<Dim> contents(std::string_view type, const Value* v) {
+Vector<Dim> contents(std::string_view type, const Value* v) {
   if (!v->contents) throw unknown(fmt::format("{} with an argument that is known only at run time,", type));
   return *v->contents;
 }
 
-std::vector<int64_t> axes_of(std::string_view type, const Inputs& inputs, const Attributes& attributes) {
-  std::vector<int64_t> axes;
+Vector<int64_t> axes_of(std::string_view type, const Inputs& inputs, const Attributes& attributes) {
+  Vector<int64_t> axes;
   for (const Attribute& a : attributes)
-    if (a.name == "axes") axes = std::get<std::vector<int64_t>>(a.data);
+    if (a.name == "axes") axes = std::get<Vector<int64_t>>(a.data);
   if (inputs.size() > 1 && inputs[1])
     for (Dim d : contents(type, inputs[1])) axes.push_back(d.constant().value_or(0));
   if (axes.empty()) {
@@ -212,21 +212,21 @@ bool is_known_zero(const Value* z) {
 
 Value* padded(Builder& b, const Inputs& inputs, const Attributes& attributes) {
   if (inputs.size() > 2 && inputs[2] && !is_known_zero(inputs[2])) throw unknown("Pad with a number other than 0");
-  std::vector<Dim> pads = contents("Pad", inputs[1]);
+  Vector<Dim> pads = contents("Pad", inputs[1]);
   pads.insert(pads.begin() + rank_of(inputs[0]), b.dim(0));
   pads.push_back(b.dim(0));
   return b.from_pairs(b.op("Pad", {b.pairs(inputs[0]), b.symbolic(pads)}, attributes));
 }
 
 Value* tiled(Builder& b, const Inputs& inputs) {
-  std::vector<Dim> repeats = contents("Tile", inputs[1]);
+  Vector<Dim> repeats = contents("Tile", inputs[1]);
   repeats.push_back(b.dim(1));
   return b.from_pairs(b.op("Tile", {b.pairs(inputs[0]), b.symbolic(repeats)}));
 }
 
 Value* sliced(Builder& b, Inputs inputs) {
   if (inputs.size() > 3 && inputs[3]) {
-    std::vector<int64_t> axes;
+    Vector<int64_t> axes;
     for (Dim d : contents("Slice", inputs[3]))
       axes.push_back(*d.constant() + (*d.constant() < 0 ? rank_of(inputs[0]) : 0));
     inputs[3] = b.ints(axes);

@@ -1,6 +1,8 @@
 // The values of a graph that no node makes: inputs, constants, and integers that are formulas of sizes.
 #include <cstring>
+#include <limits>
 
+#include "base/checked.hpp"
 #include "base/diagnostic.hpp"
 #include "base/half.hpp"
 #include "onnx/builder.hpp"
@@ -47,7 +49,7 @@ void put_real(std::vector<std::byte>& out, DType t, double v) {
     case DType::Bool:
       return put_int(out, t, v != 0);
     default:
-      return put_int(out, t, static_cast<int64_t>(v));
+      return put_int(out, t, truncated(v).value_or(std::numeric_limits<int64_t>::min()));
   }
 }
 
@@ -84,7 +86,7 @@ Value* Builder::new_constant(std::shared_ptr<const Tensor> tensor, std::string_v
   v->dtype = tensor->dtype;
   for (int64_t s : tensor->sizes) v->shape.push_back(sym.constant(s));
   if ((is_integer(v->dtype) || v->dtype == DType::Bool) && tensor->numel() <= contents_limit) {
-    std::vector<Dim> contents;
+    Vector<Dim> contents;
     for (int64_t e : tensor->integers()) contents.push_back(sym.constant(e));
     v->contents = std::move(contents);
   }
@@ -147,7 +149,7 @@ Value* Builder::ints(std::span<const int64_t> v) { return constant(vector_of(DTy
 
 Value* Builder::floats(std::span<const float> v) { return constant(vector_of(DType::Float, v)); }
 
-Value* Builder::reals(DType dtype, std::vector<int64_t> sizes, std::span<const double> v) {
+Value* Builder::reals(DType dtype, Vector<int64_t> sizes, std::span<const double> v) {
   if (is_complex(dtype)) return complex(reals(part_type(dtype), std::move(sizes), v), nullptr);
   std::vector<std::byte> bytes;
   for (double each : v) put_real(bytes, dtype, each);
@@ -160,7 +162,7 @@ Value* Builder::symbolic(std::span<const Dim> e) {
   return symbolic(DType::Int64, {sym.constant(static_cast<int64_t>(e.size()))}, {e.begin(), e.end()});
 }
 
-Value* Builder::symbolic(DType dtype, Shape shape, std::vector<Dim> contents) {
+Value* Builder::symbolic(DType dtype, Shape shape, Vector<Dim> contents) {
   if (all_constant(contents) && all_constant(shape)) {
     std::vector<std::byte> bytes;
     for (Dim d : contents) put_int(bytes, dtype, *d.constant());

@@ -12,7 +12,7 @@ namespace lithify::onnx {
 namespace {
 
 using namespace folding;
-using Values = std::vector<Value*>;
+using Values = Vector<Value*>;
 
 // Results up to this many elements become constants; up to the second number, if an input has as many.
 constexpr int64_t small = 4096;
@@ -42,14 +42,19 @@ std::optional<int64_t> result_elements(const Node& node) {
   return n;
 }
 
+size_t result_bytes(const Node& node) {
+  size_t n = 0;
+  for (const Value* v : node.outputs) n += static_cast<size_t>(numel(*numbers(v->shape))) * byte_size(v->dtype);
+  return n;
+}
+
 bool small_enough(const Node& node, int64_t most) {
   const auto n = result_elements(node);
   if (!n || *n <= std::max(small, most)) return n.has_value();
-  size_t bytes = 0, largest = 0;
+  size_t largest = 0;
   for (const Value* v : node.inputs)
     if (v) largest = std::max(largest, v->constant->nbytes());
-  for (const Value* v : node.outputs) bytes += static_cast<size_t>(numel(*numbers(v->shape))) * byte_size(v->dtype);
-  return *n <= medium && bytes <= largest;
+  return *n <= medium && result_bytes(node) <= largest;
 }
 
 // ---- views of constants -------------------------------------------------------------------------------------------
@@ -59,7 +64,7 @@ std::optional<TensorView> sliced(Inference& f, TensorView view) {
   for (size_t i = 1; i < f.inputs(); ++i)
     if (f.has(i) && !integers(f.in(i))) return std::nullopt;
   if (f.has(4)) {
-    const std::vector<int64_t> steps = integers(f.in(4)).value();
+    const Vector<int64_t> steps = integers(f.in(4)).value();
     if (std::any_of(steps.begin(), steps.end(), [](int64_t step) { return step != 1; })) return std::nullopt;
   }
   const auto starts = f.has(1) ? *integers(f.in(1)) : f.integers("starts");
@@ -124,7 +129,7 @@ Values as_pieces(Builder& builder, Inference& f) {
   const auto sizes = numbers(f.node.outputs[0]->shape);
   const auto axis = f.axis(0, f.in(0).rank());
   if (!sizes || !std::all_of(sizes->begin(), sizes->begin() + axis, [](int64_t n) { return n == 1; })) return {};
-  std::vector<Tensor::Piece> pieces;
+  Vector<Tensor::Piece> pieces;
   for (const Value* v : f.node.inputs)
     pieces.insert(pieces.end(), v->constant->pieces.begin(), v->constant->pieces.end());
   return {builder.constant(Tensor(f.in(0).dtype, *sizes, std::move(pieces)))};
@@ -145,13 +150,13 @@ class Elements {
 
  private:
   const TensorView& view_;
-  std::vector<int64_t> strides_;
+  Vector<int64_t> strides_;
 };
 
 Values moved_constants(Builder& builder, Inference& f) {
   const auto selection = select(f);
   if (!selection) return {};
-  std::vector<Elements> pool;
+  Vector<Elements> pool;
   for (size_t input : selection->data) {
     if (!f.in(input).constant->view()) return {};
     pool.emplace_back(*f.in(input).constant);
@@ -181,12 +186,12 @@ Values non_zero(Builder& builder, Inference& f) {
   if (x.constant->numel() > medium || is_complex(x.dtype) || x.rank() == 0) return {};
   const auto strides = row_major_strides(x.constant->sizes);
   const auto elements = x.constant->reals();
-  std::vector<std::vector<int64_t>> rows(x.rank());
+  Vector<Vector<int64_t>> rows(x.rank());
   for (size_t e = 0; e < elements.size(); ++e)
     if (elements[e] != 0)
       for (size_t d = 0; d < rows.size(); ++d)
         rows[d].push_back(static_cast<int64_t>(e) / strides[d] % x.constant->sizes[d]);
-  std::vector<int64_t> all;
+  Vector<int64_t> all;
   for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
   if (static_cast<int64_t>(all.size()) > small) return {};
   const Array r{
@@ -214,6 +219,7 @@ Values constants(Builder& builder, Inference& f, int64_t most) {
   if (op == "NonZero") return non_zero(builder, f);
   if (op == "Where" && f.in(0).constant->numel() > std::max(medium, most)) return {};
   if (small_enough(f.node, most)) {
+    if (moves(op) || computes(op)) builder.sym.budget.spend(Limit::Bytes, result_bytes(f.node));
     if (moves(op))
       if (Values r = moved_constants(builder, f); !r.empty()) return r;
     const bool read = std::all_of(f.node.inputs.begin(), f.node.inputs.end(),
@@ -246,20 +252,20 @@ Values identity_matrix(Builder& builder, const Node& node) {
   const auto sizes = numbers(out.shape);
   if (!sizes || numel(*sizes) > small) return {};
   const int64_t k = node.int_attribute("k", 0);
-  std::vector<int64_t> ones;
+  Vector<int64_t> ones;
   for (int64_t row = 0; row < (*sizes)[0]; ++row)
     for (int64_t column = 0; column < (*sizes)[1]; ++column) ones.push_back(column - row == k);
   if (!is_float(out.dtype)) return {builder.constant(stored({out.dtype, *sizes, std::move(ones)}))};
   if (out.dtype == DType::Double)
-    return {builder.constant(stored({out.dtype, *sizes, std::vector<double>(ones.begin(), ones.end())}))};
-  return {builder.constant(stored({out.dtype, *sizes, std::vector<float>(ones.begin(), ones.end())}))};
+    return {builder.constant(stored({out.dtype, *sizes, Vector<double>(ones.begin(), ones.end())}))};
+  return {builder.constant(stored({out.dtype, *sizes, Vector<float>(ones.begin(), ones.end())}))};
 }
 
 // Tensors that have no element at any size have nothing to compute, and ONNX Runtime refuses some of them.
 Values without_elements(Builder& builder, const Node& node) {
   Values out;
   for (const Value* v : node.outputs) {
-    std::vector<int64_t> sizes;
+    Vector<int64_t> sizes;
     for (Dim d : v->shape) sizes.push_back(d.constant().value_or(-1));
     const bool fixed = std::ranges::count(sizes, -1) == 0;
     if (!fixed || std::ranges::count(sizes, 0) == 0 || v->dtype == DType::Undefined) return {};
@@ -293,7 +299,7 @@ Values from_shapes(Builder& builder, const Node& node) {
 
 // ---- expressions --------------------------------------------------------------------------------------------------
 
-bool carries_sizes(const std::vector<Dim>& contents) {
+bool carries_sizes(const Vector<Dim>& contents) {
   std::unordered_set<Dim> distinct;
   size_t unknown = 0;
   for (Dim d : contents)
@@ -309,11 +315,11 @@ bool holds_expressions(DType t) { return t == DType::Int64 || t == DType::Int32 
 Values expressions(Builder& builder, Inference& f) {
   const auto n = result_elements(f.node);
   if (!n || *n > 1024) return {};
-  std::vector<std::vector<Dim>> results;
+  Vector<Vector<Dim>> results;
   if (moves(f.node.op_type)) {
     const auto selection = select(f);
     if (!selection) return {};
-    std::vector<Dim> pool;
+    Vector<Dim> pool;
     for (size_t input : selection->data)
       pool.insert(pool.end(), f.in(input).contents->begin(), f.in(input).contents->end());
     for (const auto& picked : selection->outputs) {
@@ -337,7 +343,7 @@ Values expressions(Builder& builder, Inference& f) {
 
 }  // namespace
 
-std::vector<Value*> fold(Builder& builder, const Node& node, int64_t most) {
+Vector<Value*> fold(Builder& builder, const Node& node, int64_t most) {
   if (!node.domain.empty()) return {};
   if (Values r = without_elements(builder, node); !r.empty()) return r;
   if (Values r = from_shapes(builder, node); !r.empty()) return r;

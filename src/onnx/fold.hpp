@@ -10,6 +10,6 @@ namespace lithify::onnx {
 /// attributes and inferred outputs' facts (dtype, shape); the result has one value per output.
 ///
 /// `most` allows constant results of that many elements, where the caller weighs what they cost.
-std::vector<Value*> fold(Builder& builder, const Node& node, int64_t most = 0);
+Vector<Value*> fold(Builder& builder, const Node& node, int64_t most = 0);
 
 }  // namespace lithify::onnx

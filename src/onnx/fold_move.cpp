@@ -8,7 +8,7 @@
 namespace lithify::onnx::folding {
 namespace {
 
-using Picked = std::optional<std::vector<int64_t>>;
+using Picked = std::optional<Vector<int64_t>>;
 
 Sizes sizes_of(const Value& v) { return numbers(v.shape).value(); }
 
@@ -30,7 +30,7 @@ struct Around {
 };
 
 Picked in_order(Inference& f) {
-  std::vector<int64_t> r(at(numel(result_sizes(f))));
+  Vector<int64_t> r(at(numel(result_sizes(f))));
   std::iota(r.begin(), r.end(), 0);
   return r;
 }
@@ -48,7 +48,7 @@ Picked transpose(Inference& f) {
 Picked slice(Inference& f) {
   const Sizes from = sizes_of(f.in(0));
   Sizes strides = row_major_strides(from);
-  auto bounds = [&](size_t input, std::string_view attribute) -> std::optional<std::vector<int64_t>> {
+  auto bounds = [&](size_t input, std::string_view attribute) -> std::optional<Vector<int64_t>> {
     if (f.has(input)) return integers(f.in(input));
     return f.integers(attribute);
   };
@@ -75,7 +75,7 @@ Picked expand(Inference& f) {
 Picked tile(Inference& f) {
   const Sizes from = sizes_of(f.in(0)), to = result_sizes(f), in_strides = row_major_strides(from),
               out_strides = row_major_strides(to);
-  std::vector<int64_t> r(at(numel(to)), 0);
+  Vector<int64_t> r(at(numel(to)), 0);
   for (size_t e = 0; e < r.size(); ++e)
     for (size_t d = 0; d < to.size(); ++d)
       r[e] += static_cast<int64_t>(e) / out_strides[d] % to[d] % from[d] * in_strides[d];
@@ -86,7 +86,7 @@ Picked concat(Inference& f) {
   const Sizes to = result_sizes(f);
   const int64_t axis = f.axis(0, to.size());
   const Around all(to, axis);
-  std::vector<int64_t> r(at(numel(to)));
+  Vector<int64_t> r(at(numel(to)));
   int64_t pooled = 0, before = 0;
   for (size_t i = 0; i < f.inputs(); ++i) {
     const Sizes from = sizes_of(f.in(i));
@@ -104,7 +104,7 @@ Picked gather(Inference& f) {
   if (!indices) return std::nullopt;
   const Sizes from = sizes_of(f.in(0));
   const Around a(from, f.axis(0, from.size()));
-  std::vector<int64_t> r;
+  Vector<int64_t> r;
   for (int64_t o = 0; o < a.outer; ++o)
     for (int64_t index : *indices) {
       const auto i = wrapped(index, a.size);
@@ -139,7 +139,7 @@ Picked pointed_to_nd(Inference& f, int64_t batch_dims) {
   const Sizes from = sizes_of(f.in(0)), strides = row_major_strides(from);
   const int64_t depth = sizes_of(f.in(1)).back();
   if (depth == 0) return std::nullopt;
-  std::vector<int64_t> r(indices->size() / at(depth), 0);
+  Vector<int64_t> r(indices->size() / at(depth), 0);
   for (size_t e = 0; e < indices->size(); ++e) {
     const size_t d = e % at(depth);
     const auto i = wrapped((*indices)[e], from[d]);
@@ -157,7 +157,7 @@ int64_t slice_length(Inference& f) {
 Picked gather_nd(Inference& f) {
   const auto first = pointed_to_nd(f, f.integer("batch_dims", 0));
   if (!first) return std::nullopt;
-  std::vector<int64_t> r;
+  Vector<int64_t> r;
   for (int64_t start : *first)
     for (int64_t e = 0; e < slice_length(f); ++e) r.push_back(start + e);
   return r;
@@ -217,7 +217,7 @@ Picked pad(Inference& f) {
   for (size_t i = 0; i < pads->size() / 2; ++i) begin[axes ? at((*axes)[i]) : i] = (*pads)[i];
   const std::string mode = f.text("mode", "constant");
   const int64_t fill = f.has(2) ? numel(from) : Selection::zero;
-  std::vector<int64_t> r(at(numel(to)), 0);
+  Vector<int64_t> r(at(numel(to)), 0);
   for (size_t e = 0; e < r.size(); ++e)
     for (size_t d = 0; d < to.size(); ++d) {
       const int64_t i = padded_source(mode, static_cast<int64_t>(e) / out_strides[d] % to[d] - begin[d], from[d]);
@@ -231,7 +231,7 @@ Picked pad(Inference& f) {
 }
 
 Picked trilu(Inference& f) {
-  std::vector<int64_t> diagonal{0};
+  Vector<int64_t> diagonal{0};
   if (f.has(1)) {
     const auto k = integers(f.in(1));
     if (!k || k->size() != 1) return std::nullopt;
@@ -254,7 +254,7 @@ Picked one_hot(Inference& f) {
   if (!indices) return std::nullopt;
   const Sizes to = result_sizes(f);
   const Around a(to, f.axis(-1, to.size()));
-  std::vector<int64_t> r(at(numel(to)), 0);
+  Vector<int64_t> r(at(numel(to)), 0);
   for (size_t e = 0; e < indices->size(); ++e) {
     const auto hot = wrapped((*indices)[e], a.size);
     const int64_t outer = static_cast<int64_t>(e) / a.inner, inner = static_cast<int64_t>(e) % a.inner;
@@ -321,16 +321,16 @@ int64_t numel(const Sizes& sizes) {
   return n;
 }
 
-std::optional<std::vector<int64_t>> integers(const Value& v) {
+std::optional<Vector<int64_t>> integers(const Value& v) {
   if (!is_integer(v.dtype) && v.dtype != DType::Bool) return std::nullopt;
   if (v.constant) return v.constant->integers();
   return v.contents ? numbers(*v.contents) : std::nullopt;
 }
 
-std::vector<int64_t> strided(const Sizes& sizes, const Sizes& strides, int64_t offset) {
-  std::vector<int64_t> r{offset};
+Vector<int64_t> strided(const Sizes& sizes, const Sizes& strides, int64_t offset) {
+  Vector<int64_t> r{offset};
   for (size_t d = 0; d < sizes.size(); ++d) {
-    std::vector<int64_t> next;
+    Vector<int64_t> next;
     next.reserve(r.size() * at(sizes[d]));
     for (int64_t base : r)
       for (int64_t i = 0; i < sizes[d]; ++i) next.push_back(base + i * strides[d]);
@@ -348,16 +348,16 @@ Sizes broadcast_strides(const Sizes& from, const Sizes& to) {
   return r;
 }
 
-std::vector<int64_t> reduction_targets(const Sizes& from, const std::vector<int64_t>& axes) {
+Vector<int64_t> reduction_targets(const Sizes& from, const Vector<int64_t>& axes) {
   Sizes kept = from;
   for (int64_t a : axes) kept[at(a)] = 1;
   return strided(from, broadcast_strides(kept, from));
 }
 
-std::vector<int64_t> reduction_axes(const Inference& f) {
+Vector<int64_t> reduction_axes(const Inference& f) {
   auto axes = f.axes(1, f.in(0).rank());
   if (axes && !axes->empty()) return *axes;
-  std::vector<int64_t> all;
+  Vector<int64_t> all;
   if (f.integer("noop_with_empty_axes", 0) == 0)
     for (size_t i = 0; i < f.in(0).rank(); ++i) all.push_back(static_cast<int64_t>(i));
   return all;

@@ -10,7 +10,7 @@
 namespace lithify::onnx::folding {
 namespace {
 
-using Ints = std::vector<int64_t>;
+using Ints = Vector<int64_t>;
 using Result = std::optional<Array>;
 
 constexpr double pi = 3.14159265358979323846;
@@ -55,11 +55,11 @@ Result loaded(const Value& v) {
   if (!computable(v.dtype)) return std::nullopt;
   Array r{v.dtype, v.constant->sizes, {}};
   if (is_float(v.dtype)) {
-    std::vector<double> reals = v.constant->reals();
+    Vector<double> reals = v.constant->reals();
     if (v.dtype == DType::Double)
       r.data = std::move(reals);
     else
-      r.data = std::vector<float>(reals.begin(), reals.end());
+      r.data = Vector<float>(reals.begin(), reals.end());
     return r;
   }
   Ints ints = v.constant->integers();
@@ -103,7 +103,7 @@ void put_float(std::vector<std::byte>& out, DType t, float v) {
 DType result_type(const Inference& f) { return f.node.outputs[0]->dtype; }
 
 template <class T>
-Array made(const Inference& f, std::vector<T> data) {
+Array made(const Inference& f, Vector<T> data) {
   return {result_type(f), result_sizes(f), std::move(data)};
 }
 
@@ -244,18 +244,17 @@ constexpr Comparison comparisons[] = {
 };
 
 template <class T>
-std::vector<T> broadcast(const Array& a, const std::vector<T>& from, const Sizes& to) {
-  std::vector<T> r;
+Vector<T> broadcast(const Array& a, const Vector<T>& from, const Sizes& to) {
+  Vector<T> r;
   for (int64_t e : strided(to, broadcast_strides(a.sizes, to))) r.push_back(from[static_cast<size_t>(e)]);
   return r;
 }
 
 /// Calls `apply(left, right)` for each element of the two, as if both had been broadcast to `to`.
 template <class Out, class T, class F>
-std::vector<Out> zipped(const Array& a, const Array& b, const Sizes& to, F apply) {
-  const auto x = broadcast(a, std::get<std::vector<T>>(a.data), to),
-             y = broadcast(b, std::get<std::vector<T>>(b.data), to);
-  std::vector<Out> r(x.size());
+Vector<Out> zipped(const Array& a, const Array& b, const Sizes& to, F apply) {
+  const auto x = broadcast(a, std::get<Vector<T>>(a.data), to), y = broadcast(b, std::get<Vector<T>>(b.data), to);
+  Vector<Out> r(x.size());
   for (size_t e = 0; e < r.size(); ++e) r[e] = static_cast<Out>(apply(x[e], y[e]));
   return r;
 }
@@ -263,7 +262,7 @@ std::vector<Out> zipped(const Array& a, const Array& b, const Sizes& to, F apply
 Result compared(Inference& f, const Comparison& row, const Array& a, const Array& b) {
   if (a.data.index() != b.data.index()) return std::nullopt;
   return std::visit(
-      [&]<class T>(const std::vector<T>&) {
+      [&]<class T>(const Vector<T>&) {
         return made(f, zipped<int64_t, T>(a, b, result_sizes(f), [&](T x, T y) {
                       return ((x < y ? 1 : x == y ? 2 : x > y ? 4 : 0) & row.holds) != 0;
                     }));
@@ -272,7 +271,7 @@ Result compared(Inference& f, const Comparison& row, const Array& a, const Array
 }
 
 /// Two or more operands of one type, combined from the left.
-Result arithmetic(Inference& f, std::vector<Array>& in) {
+Result arithmetic(Inference& f, Vector<Array>& in) {
   const std::string& op = f.node.op_type;
   const Sizes to = result_sizes(f);
   const DType type = result_type(f);
@@ -303,10 +302,10 @@ Result arithmetic(Inference& f, std::vector<Array>& in) {
 Result converted(const Array& a, DType to) {
   if (!computable(to)) return std::nullopt;
   return std::visit(
-      [&]<class T>(const std::vector<T>& from) -> Result {
-        if (to == DType::Double) return Array{to, a.sizes, std::vector<double>(from.begin(), from.end())};
+      [&]<class T>(const Vector<T>& from) -> Result {
+        if (to == DType::Double) return Array{to, a.sizes, Vector<double>(from.begin(), from.end())};
         if (is_float(to)) {
-          std::vector<float> r;
+          Vector<float> r;
           for (T v : from) r.push_back(rounded(to, static_cast<float>(v)));
           return Array{to, a.sizes, std::move(r)};
         }
@@ -329,7 +328,7 @@ Result converted(const Array& a, DType to) {
 }
 
 /// The exponent may be of another type. Integer powers go through double, as in ONNX Runtime.
-Result power(Inference& f, std::vector<Array>& in) {
+Result power(Inference& f, Vector<Array>& in) {
   const DType type = result_type(f);
   if (is_float(type)) {
     Result exponent = converted(in[1], type);
@@ -356,10 +355,10 @@ Result unary(Inference& f, const Array& x) {
   }
   const auto* row = find(real_unaries, op);
   if (!row) return std::nullopt;
-  if (auto* reals = std::get_if<std::vector<double>>(&r.data))
+  if (auto* reals = std::get_if<Vector<double>>(&r.data))
     for (double& v : *reals) v = row->d(v);
   else
-    for (float& v : std::get<std::vector<float>>(r.data)) v = row->f(v);
+    for (float& v : std::get<Vector<float>>(r.data)) v = row->f(v);
   return r;
 }
 
@@ -390,7 +389,7 @@ Result clip_numbers(Inference& f) {
   };
   const auto low = bound(1, "min"), high = bound(2, "max");
   std::visit(
-      [&]<class T>(std::vector<T>& data) {
+      [&]<class T>(Vector<T>& data) {
         for (T& v : data) {
           if (low && v < static_cast<T>(*low)) v = static_cast<T>(*low);
           if (high && v > static_cast<T>(*high)) v = static_cast<T>(*high);
@@ -455,8 +454,8 @@ Result reduce(Inference& f, const Array& x) {
   const auto* row = find(reductions, f.node.op_type);
   const Result wide = converted(x, DType::Double);
   if (!row || !wide) return std::nullopt;
-  const auto& from = std::get<std::vector<double>>(wide->data);
-  std::vector<double> r(count, row->start);
+  const auto& from = std::get<Vector<double>>(wide->data);
+  Vector<double> r(count, row->start);
   for (size_t e = 0; e < from.size(); ++e) {
     double& to = r[static_cast<size_t>(target[e])];
     to = row->combine(to, from[e]);
@@ -476,7 +475,7 @@ Result cumulative_sum(Inference& f, Array x) {
   Sizes starts = x.sizes;
   starts[static_cast<size_t>(axis)] = 1;
   std::visit(
-      [&]<class T>(std::vector<T>& data) {
+      [&]<class T>(Vector<T>& data) {
         for (int64_t start : strided(starts, row_major_strides(x.sizes))) {
           T sum = 0;
           for (int64_t i = 0; i < n; ++i) {
@@ -498,7 +497,7 @@ Result cumulative_sum(Inference& f, Array x) {
 // ---- new tensors --------------------------------------------------------------------------------------------------
 
 /// start + i*delta, computed in double as PyTorch does.
-Result range(Inference& f, const std::vector<Array>& in) {
+Result range(Inference& f, const Vector<Array>& in) {
   const int64_t n = numel(result_sizes(f));
   if (const auto* start = std::get_if<Ints>(&in[0].data)) {
     const int64_t delta = std::get<Ints>(in[2].data).at(0);
@@ -508,10 +507,10 @@ Result range(Inference& f, const std::vector<Array>& in) {
   }
   const Result start = converted(in[0], DType::Double), delta = converted(in[2], DType::Double);
   if (!start || !delta) return std::nullopt;
-  std::vector<double> r;
+  Vector<double> r;
   for (int64_t i = 0; i < n; ++i)
-    r.push_back(std::get<std::vector<double>>(start->data).at(0) +
-                static_cast<double>(i) * std::get<std::vector<double>>(delta->data).at(0));
+    r.push_back(std::get<Vector<double>>(start->data).at(0) +
+                static_cast<double>(i) * std::get<Vector<double>>(delta->data).at(0));
   return converted(Array{DType::Double, {n}, std::move(r)}, result_type(f));
 }
 
@@ -526,7 +525,7 @@ Result sampled_window(Inference& f) {
   const Row& w = *find(rows, f.node.op_type);
   const int64_t n = numel(result_sizes(f));
   const double period = static_cast<double>(f.integer("periodic", 1) != 0 ? n : n - 1);
-  std::vector<double> r;
+  Vector<double> r;
   for (int64_t i = 0; i < n; ++i) {
     const double t = 2 * pi * static_cast<double>(i) / period;
     r.push_back(w.a0 - w.a1 * std::cos(t) + w.a2 * std::cos(2 * t));
@@ -548,7 +547,7 @@ bool computes(std::string_view op) {
 Result compute(Inference& f) {
   const std::string& op = f.node.op_type;
   if (op == "Clip") return clip_numbers(f);
-  std::vector<Array> in;
+  Vector<Array> in;
   for (size_t i = 0; i < f.inputs(); ++i) {
     Result a = f.has(i) ? loaded(f.in(i)) : std::nullopt;
     if (!a) return std::nullopt;
@@ -569,7 +568,7 @@ Result compute(Inference& f) {
 TensorView stored(const Array& array) {
   std::vector<std::byte> bytes;
   std::visit(
-      [&]<class T>(const std::vector<T>& data) {
+      [&]<class T>(const Vector<T>& data) {
         for (T v : data) {
           if constexpr (std::is_same_v<T, int64_t>)
             put_integer(bytes, array.dtype, v);

@@ -5,7 +5,7 @@
 namespace lithify::onnx::folding {
 namespace {
 
-using Dims = std::vector<Dim>;
+using Dims = Vector<Dim>;
 using MaybeDim = std::optional<Dim>;
 
 bool at_least(Dim d, int64_t v) { return d.lower() && *d.lower() >= v; }
@@ -193,7 +193,7 @@ std::optional<Dims> range(Inference& f) {
 
 }  // namespace
 
-std::optional<std::vector<Dim>> compute_symbolic(Inference& f) {
+std::optional<Vector<Dim>> compute_symbolic(Inference& f) {
   const std::string& op = f.node.op_type;
   if (op == "Mod" && f.integer("fmod", 0) != 0) return std::nullopt;
   if (const auto* row = find(binaries, op)) return elementwise(f, *row, *numbers(f.node.outputs[0]->shape));

@@ -14,7 +14,7 @@
 
 namespace lithify::onnx::folding {
 
-using Sizes = std::vector<int64_t>;
+using Sizes = Vector<int64_t>;
 
 /// The sizes as numbers; empty when one is not.
 std::optional<Sizes> numbers(std::span<const Dim> shape);
@@ -22,16 +22,16 @@ int64_t numel(const Sizes& sizes);
 /// The sizes of output 0.
 inline Sizes result_sizes(const Inference& f) { return numbers(f.node.outputs[0]->shape).value(); }
 /// All elements of an integer or bool value, when they are known numbers.
-std::optional<std::vector<int64_t>> integers(const Value& v);
+std::optional<Vector<int64_t>> integers(const Value& v);
 
 /// offset + sum of index*stride for each index of `sizes`, in row-major order.
-std::vector<int64_t> strided(const Sizes& sizes, const Sizes& strides, int64_t offset = 0);
+Vector<int64_t> strided(const Sizes& sizes, const Sizes& strides, int64_t offset = 0);
 /// The strides with which a row-major tensor of sizes `from` is read as if it had been broadcast to `to`.
 Sizes broadcast_strides(const Sizes& from, const Sizes& to);
 /// For each element of `from`, the number of the element of the result that it is reduced into; `axes` not negative.
-std::vector<int64_t> reduction_targets(const Sizes& from, const std::vector<int64_t>& axes);
+Vector<int64_t> reduction_targets(const Sizes& from, const Vector<int64_t>& axes);
 /// The axes of a Reduce* node.
-std::vector<int64_t> reduction_axes(const Inference& f);
+Vector<int64_t> reduction_axes(const Inference& f);
 
 /// The row of a table for an operator; nullptr when there is none.
 template <class Table>
@@ -46,8 +46,8 @@ auto find(const Table& table, std::string_view op) {
 /// output is a list of their numbers in it. `zero` stands for an element that is 0.
 struct Selection {
   static constexpr int64_t zero = -1;
-  std::vector<size_t> data;
-  std::vector<std::vector<int64_t>> outputs;
+  Vector<size_t> data;
+  Vector<Vector<int64_t>> outputs;
 };
 
 bool moves(std::string_view op);
@@ -60,7 +60,7 @@ std::optional<Selection> select(Inference& f);
 struct Array {
   DType dtype = DType::Undefined;
   Sizes sizes;
-  std::variant<std::vector<int64_t>, std::vector<float>, std::vector<double>> data;
+  std::variant<Vector<int64_t>, Vector<float>, Vector<double>> data;
 };
 
 bool computes(std::string_view op);
@@ -73,6 +73,6 @@ TensorView stored(const Array& array);
 
 /// The elements of the single output of a node whose inputs all have contents; empty when they depend on the symbols
 /// in a way that no expression can state.
-std::optional<std::vector<Dim>> compute_symbolic(Inference& f);
+std::optional<Vector<Dim>> compute_symbolic(Inference& f);
 
 }  // namespace lithify::onnx::folding

@@ -2,18 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <unordered_set>
 
+#include "base/checked.hpp"
 #include "base/diagnostic.hpp"
 
 namespace lithify::onnx {
 namespace {
 
 template <class Out>
-std::vector<Out> elements(const Tensor& t) {
-  std::vector<Out> out;
-  out.reserve(static_cast<size_t>(t.numel()));
+Vector<Out> elements(const Tensor& t) {
+  constexpr int64_t most = int64_t{1} << 26;
+  const int64_t n = t.numel();
+  if (n > most) throw Error(Code::LimitExceeded, fmt::format("{} elements of a constant would be read at export", n));
+  Vector<Out> out;
+  out.reserve(static_cast<size_t>(n));
   for (const Tensor::Piece& p : t.pieces) {
     size_t begin = out.size();
     append_elements(p.view, out);
@@ -28,20 +33,23 @@ std::vector<Out> elements(const Tensor& t) {
 
 Tensor::Tensor(TensorView view) : dtype(view.dtype), sizes(view.sizes) { pieces.push_back({std::move(view), nullptr}); }
 
-Tensor::Tensor(DType dtype, std::vector<int64_t> sizes, std::vector<Piece> pieces)
+Tensor::Tensor(DType dtype, Vector<int64_t> sizes, Vector<Piece> pieces)
     : dtype(dtype), sizes(std::move(sizes)), pieces(std::move(pieces)) {
   // A single piece has the tensor's own sizes, so that it can stand for the tensor.
   if (this->pieces.size() == 1 && this->pieces[0].view.sizes != this->sizes)
     if (auto same = this->pieces[0].view.reshaped(this->sizes)) this->pieces[0].view = std::move(*same);
 }
 
-int64_t Tensor::numel() const { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
+int64_t Tensor::numel() const {
+  if (std::ranges::find(sizes, 0) != sizes.end()) return 0;
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, checked_mul);
+}
 size_t Tensor::nbytes() const { return static_cast<size_t>(numel()) * byte_size(dtype); }
 const TensorView* Tensor::view() const {
   return pieces.size() == 1 && !pieces[0].scale && pieces[0].view.sizes == sizes ? &pieces[0].view : nullptr;
 }
-std::vector<int64_t> Tensor::integers() const { return elements<int64_t>(*this); }
-std::vector<double> Tensor::reals() const { return elements<double>(*this); }
+Vector<int64_t> Tensor::integers() const { return elements<int64_t>(*this); }
+Vector<double> Tensor::reals() const { return elements<double>(*this); }
 
 const Attribute* Node::attribute(std::string_view wanted) const {
   for (const Attribute& a : attributes)
@@ -58,8 +66,8 @@ Node* made_by(const Value* v, std::string_view op_type) {
   return v && v->producer && v->producer->is(op_type) ? v->producer : nullptr;
 }
 
-std::vector<Graph*> Node::bodies() const {
-  std::vector<Graph*> out;
+Vector<Graph*> Node::bodies() const {
+  Vector<Graph*> out;
   for (const Attribute& a : attributes)
     if (auto* g = std::get_if<std::shared_ptr<Graph>>(&a.data)) out.push_back(g->get());
   return out;
@@ -72,11 +80,11 @@ Value* Graph::new_value() {
 }
 Node* Graph::new_node() { return &node_pool_.emplace_back(); }
 
-std::vector<Node*> Graph::all_nodes() const {
-  std::vector<Node*> out;
+Vector<Node*> Graph::all_nodes() const {
+  Vector<Node*> out;
   for (Node* n : nodes) {
     for (const Graph* body : n->bodies()) {
-      std::vector<Node*> inner = body->all_nodes();
+      Vector<Node*> inner = body->all_nodes();
       out.insert(out.end(), inner.begin(), inner.end());
     }
     out.push_back(n);
@@ -84,18 +92,18 @@ std::vector<Node*> Graph::all_nodes() const {
   return out;
 }
 
-std::vector<Graph*> Graph::all_graphs() {
-  std::vector<Graph*> out{this};
+Vector<Graph*> Graph::all_graphs() {
+  Vector<Graph*> out{this};
   for (Node* n : nodes)
     for (Graph* body : n->bodies()) {
-      std::vector<Graph*> inner = body->all_graphs();
+      Vector<Graph*> inner = body->all_graphs();
       out.insert(out.end(), inner.begin(), inner.end());
     }
   return out;
 }
 
-std::vector<Value*> Graph::initializers() const {
-  std::vector<Value*> out;
+Vector<Value*> Graph::initializers() const {
+  Vector<Value*> out;
   std::unordered_set<Value*> seen;
   auto visit = [&](Value* v) {
     if (v && v->kind == Value::Kind::Constant && seen.insert(v).second) out.push_back(v);

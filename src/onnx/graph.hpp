@@ -1,6 +1,7 @@
 // The ONNX graph in memory: values with facts, nodes, and constants that are views of the model file.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -13,12 +14,33 @@
 #include <vector>
 
 #include "base/tensor.hpp"
+#include "base/vector.hpp"
 #include "sym/expr.hpp"
 
 namespace lithify::onnx {
 
 using Dim = sym::Expr;
-using Shape = std::vector<Dim>;
+using Shape = Vector<Dim>;
+
+/// A number of dimensions. Less than none is an error of the program: nothing is counted from there.
+class Rank {
+ public:
+  Rank(size_t n) : n_(n) {}
+  operator size_t() const { return n_; }
+  template <std::integral N>
+  friend size_t operator-(Rank a, N b) {
+    return less(a.n_, static_cast<size_t>(b));
+  }
+  friend size_t operator-(size_t a, Rank b) { return less(a, b.n_); }
+  friend size_t operator-(Rank a, Rank b) { return less(a.n_, b.n_); }
+
+ private:
+  static size_t less(size_t a, size_t b) {
+    check_bounds(b <= a);
+    return a - b;
+  }
+  size_t n_;
+};
 
 struct Node;
 class Graph;
@@ -29,14 +51,14 @@ struct Tensor {
   struct Piece {
     TensorView view;
     /// If set, row i (index of the view's first dimension) is multiplied by (*scale)[i] as it is written.
-    std::shared_ptr<const std::vector<float>> scale;
+    std::shared_ptr<const Vector<float>> scale;
   };
   DType dtype = DType::Undefined;
-  std::vector<int64_t> sizes;
-  std::vector<Piece> pieces;
+  Vector<int64_t> sizes;
+  Vector<Piece> pieces;
 
   explicit Tensor(TensorView view);
-  Tensor(DType dtype, std::vector<int64_t> sizes, std::vector<Piece> pieces);
+  Tensor(DType dtype, Vector<int64_t> sizes, Vector<Piece> pieces);
 
   int64_t numel() const;
   size_t nbytes() const;
@@ -44,8 +66,8 @@ struct Tensor {
   const TensorView* view() const;
   /// All elements in row-major order: of integer and bool tensors, of integer, bool and floating ones. For small
   /// tensors only.
-  std::vector<int64_t> integers() const;
-  std::vector<double> reals() const;
+  Vector<int64_t> integers() const;
+  Vector<double> reals() const;
 };
 
 /// One value of the graph and everything that is known about it.
@@ -70,7 +92,7 @@ struct Value {
   size_t output_index = 0;
   std::shared_ptr<const Tensor> constant;
   /// The elements of a small integer or bool tensor as expressions, where they are known (of constants too).
-  std::optional<std::vector<Dim>> contents;
+  std::optional<Vector<Dim>> contents;
   /// Of complex numbers: both parts along a last axis of 2, or else each by itself (no imaginary part means 0).
   struct Parts {
     Value* pairs = nullptr;
@@ -78,16 +100,15 @@ struct Value {
     Value* imag = nullptr;
   } parts = {};
 
-  size_t rank() const { return shape.size(); }
+  Rank rank() const { return shape.size(); }
   bool is_constant() const { return constant != nullptr; }
   bool is_sequence() const { return form == Form::Sequence; }
 };
 
 struct Attribute {
   /// A Value stands for its type alone.
-  using Data =
-      std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, std::vector<std::string>,
-                   std::shared_ptr<const Tensor>, std::shared_ptr<Graph>, std::shared_ptr<const Value>>;
+  using Data = std::variant<int64_t, float, std::string, Vector<int64_t>, Vector<float>, Vector<std::string>,
+                            std::shared_ptr<const Tensor>, std::shared_ptr<Graph>, std::shared_ptr<const Value>>;
   std::string name;
   Data data;
 };
@@ -96,9 +117,9 @@ struct Node {
   std::string op_type;
   std::string domain;  ///< empty is the standard domain
   std::string name;
-  std::vector<Value*> inputs;  ///< nullptr: an optional input left out
-  std::vector<Value*> outputs;
-  std::vector<Attribute> attributes;
+  Vector<Value*> inputs;  ///< nullptr: an optional input left out
+  Vector<Value*> outputs;
+  Vector<Attribute> attributes;
   std::string scope;    ///< module path, "encoder.layer.0"
   uint64_t origin = 0;  ///< the statement it comes from, in the evaluator's numbering
 
@@ -111,7 +132,7 @@ struct Node {
   }
   int64_t int_attribute(std::string_view name, int64_t otherwise) const;
   /// The graphs inside: branches of an If, the body of a Loop.
-  std::vector<Graph*> bodies() const;
+  Vector<Graph*> bodies() const;
   bool is(std::string_view standard_op) const { return op_type == standard_op && domain.empty(); }
 };
 
@@ -131,18 +152,18 @@ class Graph {
   Node* new_node();
 
   Graph* parent() const { return parent_; }
-  std::vector<Value*> inputs;
-  std::vector<Value*> outputs;
-  std::vector<Node*> nodes;
+  Vector<Value*> inputs;
+  Vector<Value*> outputs;
+  Vector<Node*> nodes;
   /// What is known of sizes wherever this runs: the outcome of a condition on sizes.
   sym::Facts given;
 
   /// The nodes of this graph and of the bodies inside, each after its inputs: a body before the node that has it.
-  std::vector<Node*> all_nodes() const;
+  Vector<Node*> all_nodes() const;
   /// This graph and the bodies inside.
-  std::vector<Graph*> all_graphs();
+  Vector<Graph*> all_graphs();
   /// The constants that the nodes and outputs use, those of bodies too, in order of first use.
-  std::vector<Value*> initializers() const;
+  Vector<Value*> initializers() const;
 
  private:
   Graph* parent_;
@@ -158,7 +179,7 @@ struct Model {
   std::string graph_name = "main_graph";
   std::string producer_name = "lithify";
   std::string producer_version;
-  std::vector<std::pair<std::string, std::string>> metadata;
+  Vector<std::pair<std::string, std::string>> metadata;
 
   /// The oldest IR version that has the opset.
   int ir_version() const;

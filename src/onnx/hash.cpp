@@ -24,7 +24,7 @@ class Hash {
   }
   void add(float v) { add(uint64_t{std::bit_cast<uint32_t>(v)}); }
   template <class T>
-  void add_all(const std::vector<T>& items) {
+  void add_all(const Vector<T>& items) {
     add(items.size());
     for (const T& item : items)
       if constexpr (std::is_integral_v<T>)
@@ -88,7 +88,7 @@ class Hasher {
   void add_data(float v) { hash_.add(v); }
   void add_data(const std::string& v) { hash_.add(v); }
   template <class T>
-  void add_data(const std::vector<T>& v) {
+  void add_data(const Vector<T>& v) {
     hash_.add_all(v);
   }
   void add_data(const std::shared_ptr<const Tensor>& v) { hash_.add(hash_of(*v)); }

@@ -53,15 +53,13 @@ Value* Builder::slice(Value* x, int64_t axis, Dim start, Dim end, int64_t step) 
     if (from_start && to_end) return x;
   }
   Dim axis_dim = sym.constant(axis), step_dim = sym.constant(step);
-  std::vector<Dim> starts{start}, ends{end}, axes{axis_dim}, steps{step_dim};
+  Vector<Dim> starts{start}, ends{end}, axes{axis_dim}, steps{step_dim};
   // Slices of different axes are one Slice.
   if (made_by(x, "Slice") && x->producer->inputs.size() == 5) {
     const Inputs& in = x->producer->inputs;
     bool known = std::all_of(in.begin() + 1, in.end(), [](Value* v) { return v->contents.has_value(); });
     if (known && std::find(in[3]->contents->begin(), in[3]->contents->end(), axis_dim) == in[3]->contents->end()) {
-      auto prepend = [](std::vector<Dim>& to, const std::vector<Dim>& what) {
-        to.insert(to.begin(), what.begin(), what.end());
-      };
+      auto prepend = [](Vector<Dim>& to, const Vector<Dim>& what) { to.insert(to.begin(), what.begin(), what.end()); };
       prepend(starts, *in[1]->contents);
       prepend(ends, *in[2]->contents);
       prepend(axes, *in[3]->contents);
@@ -81,7 +79,7 @@ Value* Builder::select(Value* x, int64_t axis, Dim index) {
   if (x->shape[static_cast<size_t>(axis)].is(1) && !x->contents && index.is_constant()) return squeeze(x, {axis});
   if (made_by(x, "Transpose")) {
     // Selecting first may leave nothing to transpose.
-    std::vector<int64_t> rest = *x->producer->attribute_as<std::vector<int64_t>>("perm");
+    Vector<int64_t> rest = *x->producer->attribute_as<Vector<int64_t>>("perm");
     int64_t from = rest[static_cast<size_t>(axis)];
     rest.erase(rest.begin() + axis);
     for (int64_t& p : rest) p -= p > from;
@@ -92,10 +90,10 @@ Value* Builder::select(Value* x, int64_t axis, Dim index) {
 
 Value* Builder::concat(Inputs parts, int64_t axis) { return op("Concat", std::move(parts), {{"axis", axis}}); }
 
-std::vector<Value*> Builder::split(Value* x, std::span<const Dim> lengths, int64_t axis) {
+Vector<Value*> Builder::split(Value* x, std::span<const Dim> lengths, int64_t axis) {
   if (lengths.size() == 1) return {x};
   if (is_complex(x->dtype)) {
-    std::vector<Value*> out = split(pairs(x), lengths, axis);
+    Vector<Value*> out = split(pairs(x), lengths, axis);
     for (Value*& v : out) v = from_pairs(v);
     return out;
   }
@@ -127,15 +125,15 @@ std::vector<Value*> Builder::split(Value* x, std::span<const Dim> lengths, int64
     if (!all_constant(lengths)) return split_by_slices(x, lengths, axis);
     attributes.push_back({"split", constants(lengths)});
   }
-  std::vector<Value*> out = op_n("Split", inputs, attributes, n);
+  Vector<Value*> out = op_n("Split", inputs, attributes, n);
   for (size_t i = 0; i < n; ++i)
     if (out[i]->kind == Value::Kind::Output) out[i]->shape[static_cast<size_t>(axis)] = lengths[i];
   return out;
 }
 
 // Before opset 13, Split takes only numbers.
-std::vector<Value*> Builder::split_by_slices(Value* x, std::span<const Dim> lengths, int64_t axis) {
-  std::vector<Value*> out;
+Vector<Value*> Builder::split_by_slices(Value* x, std::span<const Dim> lengths, int64_t axis) {
+  Vector<Value*> out;
   Dim at = sym.constant(0);
   for (Dim length : lengths) {
     Dim next = sym.add(at, length);
@@ -149,7 +147,7 @@ Value* Builder::expand(Value* x, const Shape& to) {
   if (x->shape == to) return x;
   if (is_complex(x->dtype)) return on_pairs(*this, x, to, &Builder::expand);
   size_t lead = to.size() - x->rank();
-  std::vector<Dim> target = to;
+  Vector<Dim> target = to;
   bool grows = false;
   for (size_t i = 0; i < to.size(); ++i) {
     bool same = i >= lead && x->shape[i - lead] == to[i];
@@ -168,7 +166,7 @@ Value* Builder::expand(Value* x, const Shape& to) {
 
 Value* Builder::gather(Value* x, Value* indices, int64_t axis) { return op("Gather", {x, indices}, {{"axis", axis}}); }
 
-Value* Builder::reduce(std::string_view type, Value* x, std::vector<int64_t> axes, bool keepdims) {
+Value* Builder::reduce(std::string_view type, Value* x, Vector<int64_t> axes, bool keepdims) {
   std::sort(axes.begin(), axes.end());
   Attributes attributes;
   if (!keepdims) attributes.push_back({"keepdims", int64_t{0}});
@@ -192,7 +190,7 @@ Value* Builder::softmax(std::string_view type, Value* x, int64_t axis) {
 }
 
 Value* Builder::pad(Value* x, std::span<const std::pair<Dim, Dim>> pads, std::string_view mode, Value* fill) {
-  std::vector<Dim> all;
+  Vector<Dim> all;
   for (auto& [begin, end] : pads) all.push_back(begin);
   for (auto& [begin, end] : pads) all.push_back(end);
   if (std::all_of(all.begin(), all.end(), [](Dim d) { return d.is(0); })) return x;

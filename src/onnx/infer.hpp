@@ -27,7 +27,7 @@ void same(Inference& f);
 DType dtype_attribute(const Inference& f, std::string_view attribute, DType otherwise);
 
 /// The contents of an integer input, nullptr when they are not known or the input is not there.
-const std::vector<Dim>* known(const Inference& f, size_t input);
+const Vector<Dim>* known(const Inference& f, size_t input);
 
 /// The number of elements of a 1-D input that has one entry for each dimension of the result. A result whose rank is
 /// known only at run time cannot be exported: throws UnsupportedArgument.
@@ -44,7 +44,7 @@ Dim size_from(Inference& f, size_t input, std::string_view name);
 Dim same_size(Inference& f, Dim a, Dim b, std::string_view what);
 
 /// Integers of an attribute that has one for each of `n` spatial dimensions, all `otherwise` when it is not there.
-std::vector<int64_t> each(const Inference& f, std::string_view attribute, size_t n, int64_t otherwise);
+Vector<int64_t> each(const Inference& f, std::string_view attribute, size_t n, int64_t otherwise);
 
 inline void append(Shape& to, const Shape& from) { to.insert(to.end(), from.begin(), from.end()); }
 void require_rank(const Inference& f, size_t input, size_t at_least);

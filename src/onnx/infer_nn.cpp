@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/checked.hpp"
 #include "onnx/infer.hpp"
 
 namespace lithify::onnx {
@@ -22,7 +23,7 @@ Shape tail(const Shape& s, size_t skip) { return Shape(s.begin() + static_cast<s
 /// The attributes of a window that slides over spatial dimensions.
 struct Window {
   Shape kernel;
-  std::vector<int64_t> strides, dilations, pads;
+  Vector<int64_t> strides, dilations, pads;
   std::string auto_pad;
   bool ceil_mode = false;
 
@@ -179,7 +180,7 @@ void max_roi_pool(Inference& f) {
 
 /// floor(size*scale). A symbolic size needs the scale as a fraction of small numbers; any other gives an unknown size.
 Dim scaled(Inference& f, Dim size, float scale) {
-  if (const auto n = size.constant()) return number(f, static_cast<int64_t>(static_cast<float>(*n) * scale));
+  if (const auto n = size.constant()) return number(f, checked_integer(static_cast<float>(*n) * scale));
   for (int64_t q = 1; q <= 1024; ++q) {
     const double p = std::round(static_cast<double>(scale) * static_cast<double>(q));
     if (p > 0 && p < 1e6 && static_cast<float>(p / static_cast<double>(q)) == scale)
@@ -192,17 +193,17 @@ Dim scaled(Inference& f, Dim size, float scale) {
 void resize(Inference& f) {
   const Value& x = f.in(0);
   const size_t scales_at = f.inputs() <= 2 ? 1 : 2;
-  std::vector<int64_t> axes = f.integers("axes");
+  Vector<int64_t> axes = f.integers("axes");
   if (axes.empty())
     for (size_t i = 0; i < x.rank(); ++i) axes.push_back(static_cast<int64_t>(i));
   for (int64_t& a : axes) a = a < 0 ? a + static_cast<int64_t>(x.rank()) : a;
 
-  std::vector<float> scales;
-  if (const Attribute* a = f.node.attribute("scales")) scales = std::get<std::vector<float>>(a->data);
+  Vector<float> scales;
+  if (const Attribute* a = f.node.attribute("scales")) scales = std::get<Vector<float>>(a->data);
   if (f.has(scales_at) && f.in(scales_at).is_constant())
     for (double s : f.in(scales_at).constant->reals()) scales.push_back(static_cast<float>(s));
   const bool stretch = f.text("keep_aspect_ratio_policy", "stretch") == "stretch";
-  const std::vector<Dim>* sizes = scales_at == 2 && stretch ? known(f, 3) : nullptr;
+  const Vector<Dim>* sizes = scales_at == 2 && stretch ? known(f, 3) : nullptr;
   if ((sizes && sizes->size() != axes.size()) || (!sizes && !scales.empty() && scales.size() != axes.size()))
     f.fail("one size or scale is needed for each dimension");
 
@@ -283,8 +284,8 @@ void gemm(Inference& f) {
 }
 
 /// The labels of one term of an equation, without blanks; "..." is one label '.'.
-std::vector<std::string> einsum_terms(std::string_view side) {
-  std::vector<std::string> terms(1);
+Vector<std::string> einsum_terms(std::string_view side) {
+  Vector<std::string> terms(1);
   for (size_t i = 0; i < side.size(); ++i) {
     if (side[i] == ',') {
       terms.emplace_back();

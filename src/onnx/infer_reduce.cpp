@@ -7,7 +7,7 @@ namespace {
 using namespace infer;
 
 /// The shape without `axes`, or with them of size 1.
-Shape reduced(Inference& f, const Shape& shape, const std::vector<int64_t>& axes) {
+Shape reduced(Inference& f, const Shape& shape, const Vector<int64_t>& axes) {
   const bool keep = f.integer("keepdims", 1) != 0;
   Shape r;
   for (size_t i = 0; i < shape.size(); ++i) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/checked.hpp"
 #include "onnx/infer.hpp"
 
 namespace lithify::onnx {
@@ -12,7 +13,7 @@ using namespace infer;
 
 Dim one(Inference& f) { return f.sym.constant(1); }
 
-bool contains(const std::vector<int64_t>& v, int64_t x) { return std::find(v.begin(), v.end(), x) != v.end(); }
+bool contains(const Vector<int64_t>& v, int64_t x) { return std::find(v.begin(), v.end(), x) != v.end(); }
 
 Shape part(const Shape& s, size_t begin, size_t end) {
   return Shape(s.begin() + static_cast<std::ptrdiff_t>(begin), s.begin() + static_cast<std::ptrdiff_t>(end));
@@ -236,7 +237,7 @@ void assume_at_least(Inference& f, Dim size, Dim needed) {
 }
 
 /// The positions exist; those that are not numbers, if there is only one.
-void assume_positions(Inference& f, const std::vector<Dim>& positions, Dim size) {
+void assume_positions(Inference& f, const Vector<Dim>& positions, Dim size) {
   int64_t needed = 0;
   for (const Dim p : positions)
     if (const auto number = p.constant()) needed = std::max(needed, *number < 0 ? -*number : *number + 1);
@@ -249,7 +250,7 @@ void gather(Inference& f) {
   require_rank(f, 0, 1);
   const Shape& data = f.in(0).shape;
   const auto axis = static_cast<size_t>(f.axis(0, data.size()));
-  if (const std::vector<Dim>* positions = known(f, 1)) assume_positions(f, *positions, data[axis]);
+  if (const Vector<Dim>* positions = known(f, 1)) assume_positions(f, *positions, data[axis]);
   Shape r = part(data, 0, axis);
   append(r, f.in(1).shape);
   append(r, part(data, axis + 1, data.size()));
@@ -325,7 +326,7 @@ void non_zero(Inference& f) {
 
 void expand(Inference& f) {
   if (known(f, 1)) return f.set(0, f.in(0).dtype, broadcast_shapes(f.sym, f.in(0).shape, *known(f, 1)));
-  Shape r(std::max(rank_from(f, 1), f.in(0).rank()));
+  Shape r(std::max<size_t>(rank_from(f, 1), f.in(0).rank()));
   for (Dim& d : r) d = f.fresh("size");
   f.set(0, f.in(0).dtype, std::move(r));
 }
@@ -401,7 +402,7 @@ void constant(Inference& f) {
   } else if (f.node.attribute("value_float")) {
     f.set(0, DType::Float, {});
   } else if (const Attribute* v = f.node.attribute("value_floats")) {
-    f.set(0, DType::Float, n(std::get<std::vector<float>>(v->data).size()));
+    f.set(0, DType::Float, n(std::get<Vector<float>>(v->data).size()));
   } else {
     f.fail("there is no value");
   }
@@ -417,7 +418,7 @@ void constant_of_shape(Inference& f) {
 int64_t range_size(DType dtype, double start, double limit, double delta) {
   const double span = dtype == DType::Float ? static_cast<double>(static_cast<float>(limit) - static_cast<float>(start))
                                             : limit - start;
-  return std::max<int64_t>(static_cast<int64_t>(std::ceil(span / delta)), 0);
+  return std::max<int64_t>(checked_integer(std::ceil(span / delta)), 0);
 }
 
 void range(Inference& f) {
@@ -445,7 +446,7 @@ void one_hot(Inference& f) {
   const Value& indices = f.in(0);
   Dim depth;
   if (!known(f, 1) && f.in(1).is_constant())
-    depth = f.sym.constant(static_cast<int64_t>(f.in(1).constant->reals().at(0)));
+    depth = f.sym.constant(checked_integer(f.in(1).constant->reals().at(0)));
   else
     depth = size_from(f, 1, "depth");
   Shape r = indices.shape;

@@ -7,7 +7,7 @@
 namespace lithify::onnx {
 namespace {
 
-using Values = std::vector<Value*>;
+using Values = Vector<Value*>;
 
 /// What the rules below ask of the node that they replace.
 class Old {
@@ -29,7 +29,7 @@ class Old {
     return static_cast<size_t>(a < 0 ? a + static_cast<int64_t>(in(0)->rank()) : a);
   }
   /// The elements of an input, which must be known.
-  const std::vector<Dim>& known(size_t i) const {
+  const Vector<Dim>& known(size_t i) const {
     if (!in(i)->contents) refuse();
     return *in(i)->contents;
   }
@@ -40,8 +40,8 @@ class Old {
   int since_;
 };
 
-std::vector<int64_t> numbers(std::span<const Dim> dims) {
-  std::vector<int64_t> r;
+Vector<int64_t> numbers(std::span<const Dim> dims) {
+  Vector<int64_t> r;
   for (Dim d : dims) r.push_back(*d.constant());
   return r;
 }
@@ -55,7 +55,7 @@ bool all_numbers(std::span<const Dim> dims) {
 /// 0, 1, ... n - 1: the positions of the ones in a tensor of ones.
 Value* counted(Builder& b, Dim n) {
   if (const auto count = n.constant()) {
-    std::vector<int64_t> all;
+    Vector<int64_t> all;
     for (int64_t i = 0; i < *count; ++i) all.push_back(i);
     return b.ints(all);
   }
@@ -99,8 +99,8 @@ Values slice(const Old& o) {
   Builder& b = o.b;
   sym::Context& sym = b.sym;
   Value* x = o.in(0);
-  const std::vector<Dim>&starts = o.known(1), &ends = o.known(2);
-  std::vector<int64_t> axes, steps(starts.size(), 1), plain_starts, plain_ends, plain_axes;
+  const Vector<Dim>&starts = o.known(1), &ends = o.known(2);
+  Vector<int64_t> axes, steps(starts.size(), 1), plain_starts, plain_ends, plain_axes;
   for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
   if (o.in(3)) axes = numbers(o.known(3));
   if (o.in(4)) steps = numbers(o.known(4));
@@ -152,7 +152,7 @@ Values gather(const Old& o) {
   if (axis < 0) return {b.gather(o.in(0), o.in(1), axis + static_cast<int64_t>(o.in(0)->rank()))};
   if (!index->contents) return {};
   const Dim size = o.in(0)->shape[static_cast<size_t>(axis)];
-  std::vector<Dim> positions = *index->contents;
+  Vector<Dim> positions = *index->contents;
   bool negative = false;
   for (Dim& d : positions)
     if (d.upper().value_or(0) < 0) {
@@ -275,7 +275,7 @@ Values pad(const Old& o) {
   if (!o.in(1)) return {};
   Builder& b = o.b;
   Value* x = o.in(0);
-  const std::vector<Dim>& pads = o.known(1);
+  const Vector<Dim>& pads = o.known(1);
   const std::string mode = o.text("mode", "constant");
   const size_t rank = x->rank();
   if (mode == "wrap") o.refuse(19);
@@ -544,7 +544,7 @@ Values resize(const Old& o) {
   const std::string transform = o.text("coordinate_transformation_mode", "half_pixel");
   if (transform != "half_pixel" && transform != "asymmetric" && transform != "align_corners") o.refuse();
   // Whole numbers of copies are what the operator of that time gives; runtimes do not have it for float64.
-  std::vector<float> copies;
+  Vector<float> copies;
   for (size_t i = 0; i < x->rank(); ++i) {
     const auto n = b.sym.divide_exactly(o.out().shape[i], x->shape[i]);
     const double scale = scales                  ? scales->constant->reals()[i]
@@ -610,7 +610,7 @@ constexpr OlderForm older_forms[] = {
 
 }  // namespace
 
-std::vector<Value*> in_older_opset(Builder& builder, const Node& node) {
+Vector<Value*> in_older_opset(Builder& builder, const Node& node) {
   const auto row = std::lower_bound(std::begin(older_forms), std::end(older_forms), node.op_type,
                                     [](const OlderForm& r, const std::string& op) { return r.op < op; });
   if (row == std::end(older_forms) || row->op != node.op_type || builder.opset() >= row->since) return {};

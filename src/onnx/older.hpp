@@ -10,6 +10,6 @@ namespace lithify::onnx {
 /// The outputs of a node that the builder's opset has not, or not in this form; empty when the node can stand as it is.
 /// `node` has its inputs, attributes and the facts of its outputs. Throws NeedsOpset where an older opset cannot
 /// express it.
-std::vector<Value*> in_older_opset(Builder& builder, const Node& node);
+Vector<Value*> in_older_opset(Builder& builder, const Node& node);
 
 }  // namespace lithify::onnx

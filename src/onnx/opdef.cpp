@@ -15,14 +15,14 @@ namespace {
 /// Whether two sizes that are computed from the same dimension are equal in the sample, and not known to be elsewhere.
 bool are_equal_in_sample(sym::Context& sym, Dim a, Dim b) {
   if (a.is_constant() || b.is_constant() || sym.equal(a, b) == true) return false;
-  const std::vector<Dim> of_a = sym::symbols(a), of_b = sym::symbols(b);
+  const Vector<Dim> of_a = sym::symbols(a), of_b = sym::symbols(b);
   if (std::find_first_of(of_a.begin(), of_a.end(), of_b.begin(), of_b.end()) == of_a.end()) return false;
   const auto at_a = sym.sample(a), at_b = sym.sample(b);
   return at_a && at_a == at_b && *at_a != 1;
 }
 
 /// The two sizes that a size is the broadcast of; none when it is something else.
-std::vector<Dim> broadcast_parts(Dim e) {
+Vector<Dim> broadcast_parts(Dim e) {
   if (sym::kind(e) != sym::Kind::Broadcast) return {};
   const auto [x, y] = sym::operands(e);
   return {x, y};
@@ -59,8 +59,8 @@ Dim broadcast_size(sym::Context& sym, Dim a, Dim b, const Shape& sa, const Shape
                             a.str(), b.str()));
 }
 
-std::vector<int64_t> constants_of(const Inference& f, size_t input) {
-  std::vector<int64_t> r;
+Vector<int64_t> constants_of(const Inference& f, size_t input) {
+  Vector<int64_t> r;
   for (Dim d : f.contents(input)) {
     if (!d.is_constant()) f.fail(fmt::format("input {} must be constant, not {}", input, d.str()));
     r.push_back(*d.constant());
@@ -107,14 +107,14 @@ std::string Inference::text(std::string_view attribute, const std::string& other
   return s ? *s : otherwise;
 }
 
-std::vector<int64_t> Inference::integers(std::string_view attribute) const {
-  const auto* v = node.attribute_as<std::vector<int64_t>>(attribute);
-  return v ? *v : std::vector<int64_t>{};
+Vector<int64_t> Inference::integers(std::string_view attribute) const {
+  const auto* v = node.attribute_as<Vector<int64_t>>(attribute);
+  return v ? *v : Vector<int64_t>{};
 }
 
-std::optional<std::vector<int64_t>> Inference::axes(size_t input, size_t rank, std::string_view attribute) const {
-  std::vector<int64_t> r;
-  if (const auto* v = node.attribute_as<std::vector<int64_t>>(attribute))
+std::optional<Vector<int64_t>> Inference::axes(size_t input, size_t rank, std::string_view attribute) const {
+  Vector<int64_t> r;
+  if (const auto* v = node.attribute_as<Vector<int64_t>>(attribute))
     r = *v;
   else if (has(input))
     r = constants_of(*this, input);
@@ -128,7 +128,7 @@ int64_t Inference::axis(int64_t otherwise, size_t rank, std::string_view attribu
   return normalized(*this, integer(attribute, otherwise), rank);
 }
 
-std::vector<Dim> Inference::contents(size_t input) const {
+Vector<Dim> Inference::contents(size_t input) const {
   if (has(input) && in(input).contents) return *in(input).contents;
   throw Error(Code::Internal, fmt::format("{}: the contents of input {} are not known", node.op_type, input));
 }
@@ -200,7 +200,7 @@ DType dtype_attribute(const Inference& f, std::string_view attribute, DType othe
   return number == 0 ? otherwise : static_cast<DType>(number);
 }
 
-const std::vector<Dim>* known(const Inference& f, size_t input) {
+const Vector<Dim>* known(const Inference& f, size_t input) {
   return f.has(input) && f.in(input).contents ? &*f.in(input).contents : nullptr;
 }
 
@@ -235,8 +235,8 @@ Dim same_size(Inference& f, Dim a, Dim b, std::string_view what) {
   return b.is_constant() ? b : a;
 }
 
-std::vector<int64_t> each(const Inference& f, std::string_view attribute, size_t n, int64_t otherwise) {
-  std::vector<int64_t> r = f.integers(attribute);
+Vector<int64_t> each(const Inference& f, std::string_view attribute, size_t n, int64_t otherwise) {
+  Vector<int64_t> r = f.integers(attribute);
   if (r.empty()) r.assign(n, otherwise);
   if (r.size() != n) f.fail(fmt::format("{} needs {} numbers, not {}", attribute, n, r.size()));
   return r;

@@ -20,19 +20,22 @@ class Inference {
 
   size_t inputs() const { return node.inputs.size(); }
   bool has(size_t i) const { return i < node.inputs.size() && node.inputs[i] != nullptr; }
-  const Value& in(size_t i) const { return *node.inputs[i]; }
+  const Value& in(size_t i) const {
+    check_bounds(has(i));
+    return *node.inputs[i];
+  }
   void set(size_t output, DType dtype, Shape shape);
 
   int64_t integer(std::string_view attribute, int64_t otherwise) const;
   std::string text(std::string_view attribute, const std::string& otherwise) const;
   /// Empty when the attribute is not there.
-  std::vector<int64_t> integers(std::string_view attribute) const;
+  Vector<int64_t> integers(std::string_view attribute) const;
   /// Axes that are an attribute in older opsets and an input (number `input`) in newer ones, made non-negative for
   /// `rank`; empty optional when neither is given.
-  std::optional<std::vector<int64_t>> axes(size_t input, size_t rank, std::string_view attribute = "axes") const;
+  std::optional<Vector<int64_t>> axes(size_t input, size_t rank, std::string_view attribute = "axes") const;
   int64_t axis(int64_t otherwise, size_t rank, std::string_view attribute = "axis") const;
   /// The contents of an integer input as expressions. Throws Internal when they are not known.
-  std::vector<Dim> contents(size_t input) const;
+  Vector<Dim> contents(size_t input) const;
   /// A size nobody knows at export: a new symbol with a readable name.
   Dim fresh(std::string_view name, int64_t lower = 0);
   /// Sizes that the shapes broadcast to. Throws ShapeMismatch, or HardCodedSize where a dynamic dimension meets a

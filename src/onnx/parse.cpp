@@ -276,8 +276,8 @@ class Parser {
   }
 
   /// The sizes of a constant.
-  std::vector<int64_t> numbers(const Shape& shape) const {
-    std::vector<int64_t> out;
+  Vector<int64_t> numbers(const Shape& shape) const {
+    Vector<int64_t> out;
     for (const Dim d : shape) {
       if (!d || !d.is_constant()) in_.fail("the sizes of a constant are numbers");
       out.push_back(*d.constant());
@@ -299,7 +299,7 @@ class Parser {
     add(called, constants_.constant(zeros(like.dtype, numbers(like.shape)), called));
   }
 
-  TensorView zeros(DType dtype, std::vector<int64_t> sizes) const {
+  TensorView zeros(DType dtype, Vector<int64_t> sizes) const {
     constexpr size_t most_bytes = size_t{1} << 30;
     size_t bytes = byte_size(dtype);
     for (const int64_t size : sizes) {
@@ -311,7 +311,7 @@ class Parser {
 
   void node(Graph& graph) {
     Node* n = graph.new_node();
-    std::vector<std::string> names;
+    Vector<std::string> names;
     do {
       if (in_.accept("_ ")) in_.fail("an output is left out");
       const std::string called = name();
@@ -370,14 +370,14 @@ class Parser {
   /// The rest of a constant behind its opening brace.
   TensorView elements(const Value& like) {
     const DType type = like.dtype;
-    std::vector<int64_t> sizes = numbers(like.shape);
+    Vector<int64_t> sizes = numbers(like.shape);
     TensorView out = zeros(type, sizes);
     if (in_.accept("...")) {
       in_.expect("}");
       return out;
     }
-    std::vector<double> reals;
-    std::vector<Dim> integers;
+    Vector<double> reals;
+    Vector<Dim> integers;
     while (!in_.accept("}")) {
       const std::string word(in_.until(name_ends));
       if (is_float(type))
@@ -400,8 +400,8 @@ class Parser {
       return body;
     }
     if (in_.accept("\"")) return in_.quoted();
-    if (in_.accept("floats[]")) return std::vector<float>();
-    if (in_.accept("strings[]")) return std::vector<std::string>();
+    if (in_.accept("floats[]")) return Vector<float>();
+    if (in_.accept("strings[]")) return Vector<std::string>();
     if (in_.accept("[")) return list();
     if (at_type()) return type_or_tensor();
     const std::string word(in_.until(name_ends));
@@ -417,9 +417,9 @@ class Parser {
   }
 
   Attribute::Data list() {
-    std::vector<int64_t> integers;
-    std::vector<float> reals;
-    std::vector<std::string> strings;
+    Vector<int64_t> integers;
+    Vector<float> reals;
+    Vector<std::string> strings;
     while (!in_.accept("]")) {
       if (in_.accept("\"")) {
         strings.push_back(in_.quoted());

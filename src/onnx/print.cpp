@@ -76,7 +76,7 @@ std::string type_text(const Value& v) {
 std::string size_line(Dim symbol) {
   const sym::SymbolInfo& info = sym::info(symbol);
   if (info.lower == 1 && !info.upper && info.divisor == 1 && !info.below) return "";
-  std::vector<std::string> facts;
+  Vector<std::string> facts;
   if (info.lower) facts.push_back(fmt::format(">= {}", *info.lower));
   if (info.upper) facts.push_back(fmt::format("<= {}", *info.upper));
   if (info.divisor != 1) facts.push_back(fmt::format("% {}", info.divisor));
@@ -165,11 +165,11 @@ class Printer {
   static std::string text(int64_t v) { return fmt::format("{}", v); }
   static std::string text(float v) { return real(v); }
   static std::string text(const std::string& v) { return quoted(v); }
-  static std::string text(const std::vector<int64_t>& v) {
+  static std::string text(const Vector<int64_t>& v) {
     return "[" + joined(v, [](int64_t e) { return fmt::format("{}", e); }) + "]";
   }
-  static std::string text(const std::vector<float>& v) { return v.empty() ? "floats[]" : "[" + joined(v, real) + "]"; }
-  static std::string text(const std::vector<std::string>& v) {
+  static std::string text(const Vector<float>& v) { return v.empty() ? "floats[]" : "[" + joined(v, real) + "]"; }
+  static std::string text(const Vector<std::string>& v) {
     return v.empty() ? "strings[]" : "[" + joined(v, quoted) + "]";
   }
   static std::string text(const std::shared_ptr<const Tensor>& v) { return constant_text(*v); }

@@ -15,8 +15,8 @@ namespace lithify::onnx {
 namespace {
 
 /// The products of leading sizes, with their values in the sample.
-std::vector<std::pair<Dim, std::optional<int64_t>>> leading_products(sym::Context& sym, const Shape& shape) {
-  std::vector<std::pair<Dim, std::optional<int64_t>>> out;
+Vector<std::pair<Dim, std::optional<int64_t>>> leading_products(sym::Context& sym, const Shape& shape) {
+  Vector<std::pair<Dim, std::optional<int64_t>>> out;
   Dim product = sym.constant(1);
   for (Dim d : shape) {
     product = sym.mul(product, d);
@@ -31,8 +31,8 @@ struct Boundary {
   std::optional<int64_t> sample;
 };
 
-std::vector<Boundary> boundaries(sym::Context& sym, const Shape& shape) {
-  std::vector<Boundary> out;
+Vector<Boundary> boundaries(sym::Context& sym, const Shape& shape) {
+  Vector<Boundary> out;
   Dim behind = sym.constant(1);
   for (const auto& [before, sample] : leading_products(sym, shape)) out.push_back({before, {}, sample});
   for (size_t i = shape.size(); i-- > 0;) {
@@ -69,8 +69,8 @@ std::optional<sym::Conflict> first_difference(sym::Context& sym, const Shape& fr
 }
 
 /// The axes of `more` that have size 1 and are all that it has more than `fewer`; none when that is not so.
-std::vector<int64_t> ones_added(const Shape& fewer, const Shape& more) {
-  std::vector<int64_t> added;
+Vector<int64_t> ones_added(const Shape& fewer, const Shape& more) {
+  Vector<int64_t> added;
   size_t same = 0;
   for (size_t i = 0; i < more.size(); ++i) {
     if (same < fewer.size() && fewer[same] == more[i])
@@ -80,7 +80,7 @@ std::vector<int64_t> ones_added(const Shape& fewer, const Shape& more) {
     else
       return {};
   }
-  return same == fewer.size() ? added : std::vector<int64_t>();
+  return same == fewer.size() ? added : Vector<int64_t>();
 }
 
 }  // namespace
@@ -148,23 +148,23 @@ Value* Builder::with_ones(Value* x, const Shape& to) {
 }
 
 void Builder::report_boundaries(const Shape& from, const Shape& to) {
-  const std::vector<Boundary> old = boundaries(sym, from), now = boundaries(sym, to);
+  const Vector<Boundary> old = boundaries(sym, from), now = boundaries(sym, to);
   auto same = [&](const Boundary& a, const Boundary& b) {
     return a.sample == b.sample &&
            (equal_beyond_sample(sym, a.before, b.before) || equal_beyond_sample(sym, a.behind, b.behind));
   };
-  auto none = [&](const std::vector<Boundary>& all, const Boundary& b) {
+  auto none = [&](const Vector<Boundary>& all, const Boundary& b) {
     return std::none_of(all.begin(), all.end(), [&](const Boundary& other) { return same(other, b); });
   };
   // Several boundaries are at one place where sizes are 1 in the sample: they keep their order.
-  auto at = [](const std::vector<Boundary>& all, std::optional<int64_t> sample) {
-    std::vector<Boundary> out;
+  auto at = [](const Vector<Boundary>& all, std::optional<int64_t> sample) {
+    Vector<Boundary> out;
     std::ranges::copy_if(all, std::back_inserter(out), [&](const Boundary& b) { return b.sample == sample; });
     return out;
   };
   for (const Boundary& o : old) {
     if (!o.sample || !none(now, o)) continue;
-    const std::vector<Boundary> olds = at(old, o.sample), news = at(now, o.sample);
+    const Vector<Boundary> olds = at(old, o.sample), news = at(now, o.sample);
     auto moved = std::ranges::find_if(news, [&](const Boundary& b) { return none(old, b); });
     if (moved == news.end() && news.size() >= olds.size())
       moved = news.begin() + (std::ranges::find(olds, o.before, &Boundary::before) - olds.begin());
@@ -175,8 +175,8 @@ void Builder::report_boundaries(const Shape& from, const Shape& to) {
 }
 
 // The contents of a Reshape's second input: 0 where a size stays at its place, -1 for one that follows from the rest.
-std::vector<Dim> Builder::reshape_target(const Shape& from, const Shape& to, Attributes& attributes) {
-  std::vector<Dim> target = to;
+Vector<Dim> Builder::reshape_target(const Shape& from, const Shape& to, Attributes& attributes) {
+  Vector<Dim> target = to;
   bool has_zero = std::any_of(to.begin(), to.end(), [](Dim d) { return d.is(0); });
   if (has_zero) {
     if (opset_ >= 14) {
@@ -213,19 +213,19 @@ bool Builder::needs_arithmetic(const Shape& from, const Shape& to) {
 }
 
 Value* Builder::transpose(Value* x, std::span<const int64_t> perm) {
-  std::vector<int64_t> order(perm.begin(), perm.end());
+  Vector<int64_t> order(perm.begin(), perm.end());
   if (is_complex(x->dtype)) {
     order.push_back(static_cast<int64_t>(order.size()));
     return from_pairs(transpose(pairs(x), order));
   }
   if (made_by(x, "Transpose")) {
-    const std::vector<int64_t>& first = *x->producer->attribute_as<std::vector<int64_t>>("perm");
+    const Vector<int64_t>& first = *x->producer->attribute_as<Vector<int64_t>>("perm");
     for (int64_t& p : order) p = first[static_cast<size_t>(p)];
     x = x->producer->inputs[0];
   }
   if (std::is_sorted(order.begin(), order.end())) return x;
   // Moving only dimensions of size 1 keeps the elements in order.
-  std::vector<int64_t> kept;
+  Vector<int64_t> kept;
   Shape to;
   for (int64_t p : order) {
     to.push_back(x->shape[static_cast<size_t>(p)]);
@@ -238,21 +238,21 @@ Value* Builder::transpose(Value* x, std::span<const int64_t> perm) {
 
 Value* Builder::swap_dims(Value* x, int64_t a, int64_t b) {
   int64_t rank = static_cast<int64_t>(x->rank());
-  std::vector<int64_t> perm(x->rank());
+  Vector<int64_t> perm(x->rank());
   std::iota(perm.begin(), perm.end(), 0);
   if (rank > 0)
     std::swap(perm[static_cast<size_t>(a < 0 ? a + rank : a)], perm[static_cast<size_t>(b < 0 ? b + rank : b)]);
   return transpose(x, perm);
 }
 
-Value* Builder::emit_axes(std::string_view type, Value* x, const std::vector<int64_t>& axes) {
+Value* Builder::emit_axes(std::string_view type, Value* x, const Vector<int64_t>& axes) {
   const bool computed = x->kind == Value::Kind::Output || x->kind == Value::Kind::Input;
   const bool may_fold = !computed || !x->contents;  // what was made to compute with contents would fold to them again
   if (opset_ >= 13) return emit(type, {x, ints(axes)}, {}, 1, may_fold)[0];
   return emit(type, {x}, {{"axes", axes}}, 1, may_fold)[0];
 }
 
-Value* Builder::squeeze(Value* x, std::vector<int64_t> axes) {
+Value* Builder::squeeze(Value* x, Vector<int64_t> axes) {
   Shape to;
   for (size_t i = 0; i < x->rank(); ++i)
     if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) == axes.end()) to.push_back(x->shape[i]);
@@ -262,7 +262,7 @@ Value* Builder::squeeze(Value* x, std::vector<int64_t> axes) {
   return emit_axes("Squeeze", x, axes);
 }
 
-Value* Builder::unsqueeze(Value* x, std::vector<int64_t> axes) {
+Value* Builder::unsqueeze(Value* x, Vector<int64_t> axes) {
   if (axes.empty()) return x;
   std::sort(axes.begin(), axes.end());
   if (is_complex(x->dtype)) return from_pairs(unsqueeze(pairs(x), axes));

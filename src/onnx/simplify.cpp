@@ -31,7 +31,7 @@ void compare_with_rest(Builder& b, Inputs& inputs) {
     if (!number->contents || number->contents->size() != 1 || number->dtype != DType::Int64) continue;
     const Dim e = x->contents->front(), n = number->contents->front();
     if (!n.is_constant() || n.is(0) || sym::kind(e) != sym::Kind::Polynomial) continue;
-    const std::vector<sym::Term> terms = sym::terms(e);
+    const Vector<sym::Term> terms = sym::terms(e);
     const auto rest = std::ranges::find_if(terms, [](const sym::Term& t) { return t.atoms.empty(); });
     if (rest == terms.end()) continue;
     const Dim offset = b.dim(rest->coefficient);

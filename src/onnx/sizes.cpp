@@ -54,7 +54,7 @@ Value* Builder::materialize(std::span<const Dim> dims) {
     i = end;
   }
   Value* out = parts.size() == 1 ? parts[0] : emit_one("Concat", parts, {{"axis", int64_t{0}}});
-  out->contents = std::vector<Dim>(dims.begin(), dims.end());
+  out->contents = Vector<Dim>(dims.begin(), dims.end());
   return out;
 }
 
@@ -86,7 +86,7 @@ Value* Builder::sizes_of(Value* value, int64_t begin, int64_t end) {
     if (end != rank) range.push_back({"end", end});
   }
   Value* out = emit_one("Shape", {value}, range);
-  using Numbers = std::vector<int64_t>;
+  using Numbers = Vector<int64_t>;
   if (opset_ < 10 && !whole) {
     Attributes part{{"axes", Numbers{0}}, {"ends", Numbers{end}}, {"starts", Numbers{begin}}};
     out = emit_one("Slice", {out}, part);
@@ -94,7 +94,7 @@ Value* Builder::sizes_of(Value* value, int64_t begin, int64_t end) {
     out = emit_one("Slice", {out, ints({begin}), ints({end}), ints({0})});
   }
   out->shape = {sym.constant(end - begin)};
-  out->contents = std::vector<Dim>(value->shape.begin() + begin, value->shape.begin() + end);
+  out->contents = Vector<Dim>(value->shape.begin() + begin, value->shape.begin() + end);
   return out;
 }
 
@@ -102,7 +102,7 @@ Value* Builder::materialize(Dim e) {
   Value* out = arithmetic(e, false);
   if (out->rank() == 1) return out;
   out = emit_one("Reshape", {out, ints({1})});
-  out->contents = std::vector<Dim>{e};
+  out->contents = Vector<Dim>{e};
   return out;
 }
 
@@ -130,7 +130,7 @@ Value* Builder::arithmetic(Dim e, bool scalar) {
     default:
       out = operation(e, scalar);
   }
-  out->contents = std::vector<Dim>{e};
+  out->contents = Vector<Dim>{e};
   known(block_of(out))[e] = out;
   return out;
 }
@@ -149,7 +149,7 @@ Value* Builder::source_value(Dim symbol) {
 
 Value* Builder::sum_of_terms(Dim e, bool scalar) {
   // Begun with a positive term, a sum needs no factor of -1.
-  std::vector<sym::Term> terms = sym::terms(e);
+  Vector<sym::Term> terms = sym::terms(e);
   std::stable_partition(terms.begin(), terms.end(), [](const sym::Term& t) { return t.coefficient > 0; });
   Value* sum = nullptr;
   for (const sym::Term& term : terms) {

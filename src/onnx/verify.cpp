@@ -78,7 +78,7 @@ class Verifier {
   // ---- which values can be seen ----
 
   void check(const Graph& graph) {
-    std::vector<const Value*> own;
+    Vector<const Value*> own;
     const size_t given = given_.size();
     for (const sym::Fact& f : graph.given) given_.push_back({f.kind, scratch_.size(f.a), scratch_.size(f.b)});
     auto define = [&](const Value* v) {
@@ -160,7 +160,7 @@ class Verifier {
       if (auto* type = std::get_if<std::shared_ptr<const Value>>(&a.data))
         *type = std::make_shared<const Value>(*scratch_.value(type->get()));
     for (const Value* v : n.inputs) copy.inputs.push_back(scratch_.value(v));
-    std::vector<Value> inferred(n.outputs.size());
+    Vector<Value> inferred(n.outputs.size());
     for (Value& v : inferred) copy.outputs.push_back(&v);
     const sym::Given given(scratch_.sym, given_);
     try {
@@ -187,7 +187,7 @@ class Verifier {
   bool differ(Dim a, Dim b) { return a && b && scratch_.sym.equal(a, b) == false; }
 
   void check_if(const Node& n) {
-    const std::vector<Graph*> bodies = n.bodies();
+    const Vector<Graph*> bodies = n.bodies();
     if (bodies.size() != 2 || n.inputs.size() != 1) fail("it has not one condition and two branches");
     for (const Graph* body : bodies) {
       if (!body->inputs.empty() || body->outputs.size() != n.outputs.size())

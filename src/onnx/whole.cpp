@@ -46,7 +46,7 @@ class Reader {
     if (v->kind != Value::Kind::Output || depth == depth_limit || !v->producer->domain.empty()) return std::nullopt;
     const std::string& op = v->producer->op_type;
     if (op == "Squeeze" || op == "Unsqueeze" || op == "Reshape") return read(v->producer->inputs[0], depth + 1);
-    std::vector<Fraction> in;
+    Vector<Fraction> in;
     for (const Value* input : v->producer->inputs) {
       MaybeFraction f = input ? read(input, depth + 1) : std::nullopt;
       if (!f) return std::nullopt;

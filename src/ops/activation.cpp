@@ -124,7 +124,7 @@ Value glu(Call& c) {
   Ref x = c.tensor("self");
   int64_t axis = c.dim("dim", x->rank());
   Dim half = b.sym.floor_div(x->shape[static_cast<size_t>(axis)], b.dim(2));
-  std::vector<Ref> halves = b.split(x, std::vector<Dim>{half, half}, axis);
+  Vector<Ref> halves = b.split(x, Vector<Dim>{half, half}, axis);
   return b.mul(halves[0], b.op("Sigmoid", {halves[1]}));
 }
 

@@ -47,7 +47,7 @@ onnx::Value* scaled_scores(onnx::Builder& b, onnx::Value* q, onnx::Value* k, dou
 
 // Whether the elements of a constant, a row of its last dimension at a time, are all such that no key takes part.
 bool has_empty_row(const onnx::Tensor& mask) {
-  std::vector<double> all = mask.reals();
+  Vector<double> all = mask.reals();
   size_t width = mask.sizes.empty() ? 1 : static_cast<size_t>(mask.sizes.back());
   auto out = [&](double v) { return mask.dtype == DType::Bool ? v == 0 : std::isinf(v) && v < 0; };
   for (size_t row = 0; width > 0 && row < all.size(); row += width)
@@ -63,7 +63,7 @@ constexpr int64_t kMostScanned = int64_t{1} << 22;
 bool may_be_infinite(const onnx::Value* v) {
   if (v->is_constant()) {
     if (v->constant->numel() > kMostScanned) return true;
-    std::vector<double> all = v->constant->reals();
+    Vector<double> all = v->constant->reals();
     return std::any_of(all.begin(), all.end(), [](double e) { return std::isinf(e); });
   }
   if (!v->producer) return v->kind == onnx::Value::Kind::Input;
@@ -139,12 +139,12 @@ Attention multi_head(Call& c, onnx::Value* query, onnx::Value* key, onnx::Value*
   onnx::Builder& b = c.onnx;
   onnx::Value *weight = c.tensor("qkv_weight"), *bias = c.tensor("qkv_bias");
   Dim embed = query->shape[2];
-  std::vector<onnx::Value*> parts;
+  Vector<onnx::Value*> parts;
   if (query == key && key == value) {
-    parts = b.split(linear(b, query, weight, bias), std::vector<Dim>(3, embed), 2);
+    parts = b.split(linear(b, query, weight, bias), Vector<Dim>(3, embed), 2);
   } else {
-    std::vector<onnx::Value*> weights = b.split(weight, std::vector<Dim>(3, embed), 0),
-                              biases = b.split(bias, std::vector<Dim>(3, embed), 0);
+    Vector<onnx::Value*> weights = b.split(weight, Vector<Dim>(3, embed), 0),
+                         biases = b.split(bias, Vector<Dim>(3, embed), 0);
     onnx::Value* from[] = {query, key, value};
     for (size_t i = 0; i < 3; ++i) parts.push_back(linear(b, from[i], weights[i], biases[i]));
   }

@@ -1,6 +1,7 @@
 // Complex numbers: taking them apart, putting them together, and which operators take them.
 #include <fmt/format.h>
 
+#include "base/checked.hpp"
 #include "ops/complex.hpp"
 #include "ops/register.hpp"
 
@@ -56,7 +57,7 @@ Value power(Call& c) {
   std::optional<double> e = known_number(c, "exponent");
   if (e == 0) return b.full(z->shape, like(b, z, 1));
   if (e == 0.5) return b.op("Sqrt", {z});
-  if (e && *e == static_cast<double>(static_cast<int64_t>(*e)) && std::abs(*e) <= 8) {
+  if (e && exact_integer(*e) && std::abs(*e) <= 8) {
     Ref out = z;
     for (int64_t i = 1; i < static_cast<int64_t>(std::abs(*e)); ++i) out = b.mul(out, z);
     return *e < 0 ? b.op("Reciprocal", {out}) : out;
@@ -92,8 +93,8 @@ Value conjugate_transpose(Call& c) {
 // A norm is that of the sizes of the numbers.
 void norm_of_sizes(eval::Registry& ops, std::string_view schema) {
   ops.add_complex(schema, [](Call& c) {
-    std::vector<Value> positional;
-    std::vector<std::pair<std::string, Value>> keywords;
+    Vector<Value> positional;
+    Vector<std::pair<std::string, Value>> keywords;
     for (const eval::SchemaArgument& a : c.schema.arguments) {
       Value v = a.name == "self" ? Value(c.onnx.op("Abs", {c.tensor("self")})) : c.arg(a.name);
       if (a.keyword_only)

@@ -11,7 +11,7 @@ namespace {
 
 using eval::Registry;
 
-using Ints = std::vector<int64_t>;
+using Ints = Vector<int64_t>;
 
 struct Convolution {
   Ints stride, pads, dilation, output_padding;  // pads: all begins, then all ends
@@ -36,7 +36,7 @@ onnx::Value* spaced(onnx::Builder& b, onnx::Value* x, const Ints& stride) {
     Dim n = wide[axis];
     wide[axis] = b.sym.mul(n, b.dim(stride[i]));
     onnx::Value* apart = b.unsqueeze(x, {static_cast<int64_t>(axis) + 1});
-    std::vector<std::pair<Dim, Dim>> pads(apart->rank(), {b.dim(0), b.dim(0)});
+    Vector<std::pair<Dim, Dim>> pads(apart->rank(), {b.dim(0), b.dim(0)});
     pads[axis + 1].second = b.dim(stride[i] - 1);
     x = b.reshape(b.pad(apart, pads, "constant", b.scalar(x->dtype, 0)), wide);
     x = b.slice(x, static_cast<int64_t>(axis), b.dim(0), b.sym.sub(wide[axis], b.dim(stride[i] - 1)));
@@ -65,7 +65,7 @@ onnx::Value* convolve_integers(onnx::Builder& b, onnx::Value* x, onnx::Value* we
   size_t dims = kernel.size();
   DType type = x->dtype;
   Sliding window{kernel, conv.stride, conv.dilation};
-  std::vector<std::pair<Dim, Dim>> pads(2, {b.dim(0), b.dim(0)});
+  Vector<std::pair<Dim, Dim>> pads(2, {b.dim(0), b.dim(0)});
   for (size_t i = 0; i < dims; ++i) {
     int64_t before = conv.pads[i], after = conv.pads[dims + i];
     if (conv.transposed) {
@@ -218,8 +218,8 @@ void register_conv(Registry& ops) {
   ops.add("aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", [](Call& c) -> Value {
     onnx::Value* x = c.onnx.transpose(c.tensor("self"), {1, 2, 0});
     onnx::Value* weight = c.onnx.transpose(c.tensor("weight"), {2, 1, 0});
-    Value ones = Value::list(std::vector<Value>{c.number_value(1)});
-    Value y = c.call("aten::conv1d", {x, weight, c.arg("bias"), ones, Value::list(std::vector<Value>{c.arg("pad")})});
+    Value ones = Value::list(Vector<Value>{c.number_value(1)});
+    Value y = c.call("aten::conv1d", {x, weight, c.arg("bias"), ones, Value::list(Vector<Value>{c.arg("pad")})});
     return c.onnx.transpose(c.as_tensor(y), {2, 0, 1});
   });
 }

@@ -42,7 +42,7 @@ std::optional<Dim> whole(Call& c, std::string_view name) {
   const Value& v = c.arg(name);
   if (const double* real = v.get_if<double>()) {
     if (*real != std::floor(*real) || std::abs(*real) > 0x1p53) return std::nullopt;
-    return c.sym.constant(static_cast<int64_t>(*real));
+    return c.sym.constant(checked_integer(*real));
   }
   if (v.is_tensor() && is_float(v.tensor()->dtype())) return std::nullopt;
   return c.size(name);
@@ -51,7 +51,7 @@ std::optional<Dim> whole(Call& c, std::string_view name) {
 Value arange_of(Call& c) {
   Builder& b = c.onnx;
   bool has_start = c.schema.argument("start"), has_step = c.schema.argument("step");
-  std::vector<Value> numbers{c.arg("end")};
+  Vector<Value> numbers{c.arg("end")};
   if (has_start) numbers.push_back(c.arg("start"));
   if (has_step) numbers.push_back(c.arg("step"));
   DType natural = c.result_type(numbers);
@@ -68,7 +68,8 @@ Value arange_of(Call& c) {
   std::optional<double> first = known("start", has_start, 0), limit = known("end", true, 0),
                         by = known("step", has_step, 1);
   if (first && limit && by && *by != 0) {
-    std::vector<double> out(static_cast<size_t>(std::max(0.0, std::ceil((*limit - *first) / *by))));
+    const int64_t length = checked_integer(std::max(0.0, std::ceil((*limit - *first) / *by)));
+    Vector<double> out = known_elements<double>(c.sym, length);
     for (size_t i = 0; i < out.size(); ++i) out[i] = *first + static_cast<double>(i) * *by;
     return b.reals(t, {static_cast<int64_t>(out.size())}, out);
   }
@@ -88,8 +89,8 @@ Value arange_of(Call& c) {
 }
 
 // Even steps from both ends, as PyTorch has them; integers step in double.
-std::vector<double> even_steps(DType t, double start, double end, int64_t steps) {
-  std::vector<double> out(static_cast<size_t>(steps), start);
+Vector<double> even_steps(Call& c, DType t, double start, double end, int64_t steps) {
+  Vector<double> out = known_elements(c.sym, steps, start);
   auto rounded = [&](double v) { return t == DType::Float ? static_cast<double>(static_cast<float>(v)) : v; };
   double step = steps > 1 ? rounded((end - start) / static_cast<double>(steps - 1)) : 0;
   for (int64_t i = 0; i < steps; ++i)
@@ -104,7 +105,7 @@ Value linspace(Call& c, std::optional<double> base) {
   Dim steps = c.none("steps") ? c.sym.constant(100) : c.size("steps");
   std::optional<double> start = known_number(c, "start"), end = known_number(c, "end");
   if (start && end && steps.is_constant()) {
-    std::vector<double> out = even_steps(t, *start, *end, *steps.constant());
+    Vector<double> out = even_steps(c, t, *start, *end, *steps.constant());
     if (base)
       for (double& v : out) v = std::pow(*base, v);
     return b.reals(t, {*steps.constant()}, out);
@@ -123,7 +124,7 @@ Value eye(Call& c) {
   DType t = c.maybe_dtype("dtype").value_or(DType::Float);
   if (rows.is_constant() && columns.is_constant()) {
     int64_t n = *rows.constant(), m = *columns.constant();
-    std::vector<double> out(static_cast<size_t>(n * m));
+    Vector<double> out = known_elements<double>(c.sym, checked_mul(n, m));
     for (int64_t i = 0; i < std::min(n, m); ++i) out[static_cast<size_t>(i * m + i)] = 1;
     return b.reals(t, {n, m}, out);
   }
@@ -183,7 +184,7 @@ Value window(Call& c, Window w) {
   if (!size.is_constant())
     return c.onnx.cast(window_of_size(c, w, size, periodic), c.maybe_dtype("dtype").value_or(DType::Float));
   const int64_t n = *size.constant();
-  std::vector<double> out(static_cast<size_t>(n), 1);
+  Vector<double> out = known_elements(c.sym, n, 1.0);
   double length = static_cast<double>(periodic ? n : n - 1);
   for (size_t i = 0; i < out.size() && n > 1; ++i) out[i] = window_at(w, static_cast<double>(i) / length);
   return c.onnx.reals(c.maybe_dtype("dtype").value_or(DType::Float), {n}, out);
@@ -206,7 +207,9 @@ Value keep_triangle(Call& c, bool lower) {
 
 Value triangle_indices(Call& c, bool lower) {
   int64_t rows = c.integer("row"), columns = c.integer("col"), offset = c.integer("offset");
-  std::vector<double> row, column;
+  c.sym.budget.spend(Limit::Bytes,
+                     static_cast<uint64_t>(checked_mul(std::max<int64_t>(rows, 0), columns < 0 ? 0 : columns)));
+  Vector<double> row, column;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j)
       if (lower ? j - i <= offset : j - i >= offset) {
@@ -232,12 +235,12 @@ Value one_hot(Call& c) {
 
 // ---- from numbers ------------------------------------------------------------------------------------------------
 
-void flatten(Call& c, const Value& v, size_t depth, Shape& shape, std::vector<Value>& out) {
+void flatten(Call& c, const Value& v, size_t depth, Shape& shape, Vector<Value>& out) {
   if (!v.is_list()) {
     out.push_back(v);
     return;
   }
-  const std::vector<Value>& items = v.items();
+  const Vector<Value>& items = v.items();
   Dim n = c.sym.constant(static_cast<int64_t>(items.size()));
   if (depth == shape.size()) shape.push_back(n);
   if (shape[depth] != n) c.mismatch("the lists of one dimension differ in length");
@@ -247,7 +250,7 @@ void flatten(Call& c, const Value& v, size_t depth, Shape& shape, std::vector<Va
 Value from_numbers(Call& c, std::string_view name) {
   Builder& b = c.onnx;
   Shape shape;
-  std::vector<Value> items;
+  Vector<Value> items;
   flatten(c, c.arg(name), 0, shape, items);
   DType natural = items.empty() ? DType::Float : c.result_type(items);
   if (natural == DType::Double) natural = DType::Float;
@@ -255,7 +258,7 @@ Value from_numbers(Call& c, std::string_view name) {
 
   auto all = [&](auto&& kind) { return std::all_of(items.begin(), items.end(), kind); };
   if (all([](const Value& v) { return v.is_int() || v.is<bool>(); })) {
-    std::vector<Dim> contents;
+    Vector<Dim> contents;
     for (const Value& v : items) contents.push_back(v.is_int() ? v.integer() : c.sym.constant(*v.get_if<bool>()));
     return b.cast(b.symbolic(natural == DType::Bool ? DType::Bool : DType::Int64, shape, contents), t);
   }
@@ -266,13 +269,13 @@ Value from_numbers(Call& c, std::string_view name) {
     return std::nullopt;
   };
   if (all([&](const Value& v) { return real(v).has_value(); })) {
-    std::vector<double> numbers;
-    std::vector<int64_t> sizes;
+    Vector<double> numbers;
+    Vector<int64_t> sizes;
     for (const Value& v : items) numbers.push_back(*real(v));
     for (Dim d : shape) sizes.push_back(*d.constant());
     return b.reals(t, sizes, numbers);
   }
-  std::vector<Ref> parts;
+  Vector<Ref> parts;
   for (const Value& v : items) parts.push_back(b.reshape(c.as_tensor(v, t), {b.dim(1)}));
   return b.reshape(b.concat(parts, 0), shape);
 }

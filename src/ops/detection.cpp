@@ -56,7 +56,7 @@ Value ps_roi_align(Call& c) {
   Ref all = aligned_regions(c, true);
   Dim channels = b.sym.floor_div(all->shape[1], b.dim(cells));
   Ref flat = b.reshape(all, {all->shape[0], channels, b.dim(cells * cells)});
-  std::vector<int64_t> own;
+  Vector<int64_t> own;
   for (int64_t cell = 0; cell < cells; ++cell) own.push_back(cell * (cells + 1));
   Ref out = b.reshape(b.gather(flat, b.ints(own), 2), {all->shape[0], channels, b.dim(height), b.dim(width)});
   return Value::tuple({out, eval::Undecided{"the channel mapping of ps_roi_align, which serves its gradient alone"}});
@@ -73,7 +73,7 @@ Value roi_pool(Call& c) {
 Value deform_conv2d(Call& c) {
   Builder& b = c.onnx;
   if (b.opset() < 19) c.needs_opset(19);
-  std::vector<int64_t> pads{c.integer("pad_h"), c.integer("pad_w")};
+  Vector<int64_t> pads{c.integer("pad_h"), c.integer("pad_w")};
   pads.insert(pads.end(), pads.begin(), pads.begin() + 2);
   Ref weight = c.tensor("weight");
   onnx::Inputs inputs{c.tensor("input"), weight, c.tensor("offset"), c.tensor("bias")};

@@ -18,7 +18,7 @@ Dict& dict_of(Call& c, std::string_view name) {
 
 /// The entries that a key may belong to: the one that it does, or all that the run may decide for.
 struct Entries {
-  std::vector<size_t> places;
+  Vector<size_t> places;
   bool sure = false;
 };
 
@@ -59,7 +59,7 @@ Value contains(Call& c, const Dict& d, const Value& key) {
 Value value_at(Call& c, const Dict& d, const Value& key, const Value* otherwise) {
   const Entries found = entries(c, d, key);
   if (found.sure) return d.items[found.places[0]].second;
-  std::vector<Value> values;
+  Vector<Value> values;
   if (otherwise) values.push_back(*otherwise);
   Value place = c.number_value(0);
   for (size_t i : found.places) {
@@ -85,17 +85,17 @@ void register_dicts(eval::Registry& ops) {
   ops.add("aten::len.Dict(Any a) -> int",
           [](Call& c) -> Value { return c.sym.constant(static_cast<int64_t>(dict_of(c, "a").items.size())); });
   ops.add("aten::keys(Any self) -> t[]", [](Call& c) -> Value {
-    std::vector<Value> out;
+    Vector<Value> out;
     for (auto& [k, v] : dict_of(c, "self").items) out.push_back(k);
     return Value::list(std::move(out));
   });
   ops.add("aten::values(Any self) -> t[]", [](Call& c) -> Value {
-    std::vector<Value> out;
+    Vector<Value> out;
     for (auto& [k, v] : dict_of(c, "self").items) out.push_back(v);
     return Value::list(std::move(out));
   });
   ops.add("aten::items(Any self) -> t[]", [](Call& c) -> Value {
-    std::vector<Value> out;
+    Vector<Value> out;
     for (auto& [k, v] : dict_of(c, "self").items) out.push_back(Value::tuple({k, v}));
     return Value::list(std::move(out));
   });

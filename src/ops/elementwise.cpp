@@ -11,7 +11,7 @@ bool one_element(Ref x) { return x->contents->size() == 1; }
 Ref on_elements(Builder& b, Ref x, Ref y, Dim (sym::Context::*f)(Dim, Dim)) {
   if (!x->contents || !y->contents || !is_integer(x->dtype)) return nullptr;
   if (x->shape != y->shape && !one_element(x) && !one_element(y)) return nullptr;
-  std::vector<Dim> out;
+  Vector<Dim> out;
   size_t n = std::max(x->contents->size(), y->contents->size());
   for (size_t i = 0; i < n; ++i) {
     Dim p = (*x->contents)[one_element(x) ? 0 : i], q = (*y->contents)[one_element(y) ? 0 : i];
@@ -129,8 +129,7 @@ Ref remainder(Builder& b, Ref x, Ref y) {
 
 Ref fmod(Builder& b, Ref x, Ref y) { return b.op("Mod", {x, y}, {{"fmod", int64_t{1}}}); }
 
-Ref call(Call& c, std::string_view name, std::vector<Value> arguments,
-         std::vector<std::pair<std::string, Value>> keywords) {
+Ref call(Call& c, std::string_view name, Vector<Value> arguments, Vector<std::pair<std::string, Value>> keywords) {
   return c.as_tensor(c.call(name, std::move(arguments), std::move(keywords)));
 }
 

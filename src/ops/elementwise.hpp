@@ -21,8 +21,7 @@ using Ref = onnx::Value*;
 std::optional<double> known_number(Call& c, std::string_view name);
 inline bool is_one(Call& c, std::string_view name) { return known_number(c, name) == 1; }
 /// What another operator gives, which must be one tensor.
-Ref call(Call& c, std::string_view name, std::vector<Value> arguments,
-         std::vector<std::pair<std::string, Value>> keywords = {});
+Ref call(Call& c, std::string_view name, Vector<Value> arguments, Vector<std::pair<std::string, Value>> keywords = {});
 /// The type of a result that is floating whatever the operands: float32 for integers and bools.
 DType float_type(DType t);
 /// A 0-d constant of the type of x.

@@ -12,7 +12,7 @@ namespace {
 using onnx::Builder;
 using OnnxValue = onnx::Value;
 
-Value expanded(Call& c, const std::vector<Dim>& sizes) {
+Value expanded(Call& c, const Vector<Dim>& sizes) {
   const Shape from = c.tensor("self")->shape;
   if (sizes.size() < from.size())
     c.mismatch(fmt::format("{} sizes are given for {} dimensions", sizes.size(), from.size()));
@@ -38,7 +38,7 @@ Value expanded(Call& c, const std::vector<Dim>& sizes) {
                 [](Builder& b, OnnxValue* base, OnnxValue* changed) { return b.reshape(changed, base->shape); });
 }
 
-OnnxValue* repeated(Call& c, OnnxValue* x, std::vector<Dim> repeats) {
+OnnxValue* repeated(Call& c, OnnxValue* x, Vector<Dim> repeats) {
   if (repeats.size() < x->rank())
     c.mismatch(fmt::format("{} repeats are given for {} dimensions", repeats.size(), x->rank()));
   Shape from(repeats.size() - x->rank(), c.sym.constant(1)), to;
@@ -59,7 +59,7 @@ OnnxValue* interleaved(Builder& b, OnnxValue* x, Dim times, int64_t axis) {
   at(to, axis) = total;
   if (size.is(1)) return b.expand(x, to);
   if (total.is_constant() && *total.constant() <= 1 << 14) {
-    std::vector<int64_t> indices;
+    Vector<int64_t> indices;
     for (int64_t i = 0; i < *total.constant(); ++i) indices.push_back(i / *times.constant());
     return b.gather(x, b.ints(indices), axis);
   }
@@ -73,7 +73,7 @@ OnnxValue* repeated_positions(Call& c, OnnxValue* repeats) {
   Builder& b = c.onnx;
   if (repeats->rank() != 1) c.mismatch("repeats must have one dimension");
   if (auto counts = known_contents(repeats)) {
-    std::vector<int64_t> indices;
+    Vector<int64_t> indices;
     for (size_t i = 0; i < counts->size(); ++i)
       for (int64_t k = 0; k < (*counts)[i]; ++k) indices.push_back(static_cast<int64_t>(i));
     return b.ints(indices);
@@ -106,7 +106,7 @@ Value repeat_interleave_by_tensor(Call& c) {
 }
 
 Value meshgrid(Call& c, bool xy) {
-  std::vector<OnnxValue*> in = c.tensors("tensors");
+  Vector<OnnxValue*> in = c.tensors("tensors");
   Shape to;
   for (OnnxValue* v : in) {
     if (v->rank() > 1) c.mismatch("a tensor has more than one dimension");
@@ -114,7 +114,7 @@ Value meshgrid(Call& c, bool xy) {
   }
   xy = xy && in.size() >= 2;
   if (xy) std::swap(to[0], to[1]);
-  std::vector<OnnxValue*> out;
+  Vector<OnnxValue*> out;
   for (size_t i = 0; i < in.size(); ++i) {
     size_t axis = xy && i < 2 ? 1 - i : i;
     Shape own(in.size() - axis, c.sym.constant(1));
@@ -125,7 +125,7 @@ Value meshgrid(Call& c, bool xy) {
 }
 
 Value broadcast_tensors(Call& c) {
-  std::vector<OnnxValue*> all = c.tensors("tensors");
+  Vector<OnnxValue*> all = c.tensors("tensors");
   Shape to;
   for (OnnxValue* v : all) to = c.onnx.broadcast(to, v->shape);
   for (OnnxValue*& v : all) v = c.onnx.expand(v, to);
@@ -146,7 +146,7 @@ void register_expand(eval::Registry& ops) {
           [](Call& c) -> Value { return repeated(c, c.tensor("self"), c.sizes("repeats")); })
       .numbers({{"repeats", Role::Fill}});
   ops.add("aten::tile(Tensor self, int[] dims) -> Tensor", [](Call& c) -> Value {
-    std::vector<Dim> repeats = c.sizes("dims");
+    Vector<Dim> repeats = c.sizes("dims");
     size_t rank = c.tensor("self")->rank();
     if (repeats.size() < rank) repeats.insert(repeats.begin(), rank - repeats.size(), c.sym.constant(1));
     return repeated(c, c.tensor("self"), repeats);
@@ -165,7 +165,7 @@ void register_expand(eval::Registry& ops) {
   ops.add("aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]",
           [](Call& c) { return meshgrid(c, c.text("indexing") == "xy"); });
   ops.add("aten::broadcast_shapes(int[] a, int[] b) -> int[]", [](Call& c) -> Value {
-    std::vector<Value> sizes;
+    Vector<Value> sizes;
     for (Dim d : c.onnx.broadcast(c.sizes("a"), c.sizes("b"))) sizes.push_back(d);
     return Value::list(std::move(sizes));
   });

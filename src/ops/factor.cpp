@@ -28,7 +28,7 @@ Ref identity(Builder& b, Dim n) {
 
 // Whether each of n positions is at least `first`: [n, 1].
 Ref from_row(Builder& b, int64_t n, int64_t first) {
-  std::vector<double> out;
+  Vector<double> out;
   for (int64_t i = 0; i < n; ++i) out.push_back(i >= first);
   return b.reals(DType::Bool, {n, 1}, out);
 }
@@ -87,12 +87,12 @@ Value qr(Call& c, const std::string& mode) {
 
 // Every pair of n players meets once in n - 1 rounds, when neighbors play and then all move on in this order; then they
 // are where they began.
-std::vector<int64_t> next_round(int64_t n) {
+Vector<int64_t> next_round(int64_t n) {
   // A circle of the upper places 0, 2, 4, ... and the lower ones back; the first stays.
-  std::vector<int64_t> circle;
+  Vector<int64_t> circle;
   for (int64_t i = 2; i < n; i += 2) circle.push_back(i);
   for (int64_t i = n - 1; i > 0; i -= 2) circle.push_back(i);
-  std::vector<int64_t> from(static_cast<size_t>(n), 0);
+  Vector<int64_t> from(static_cast<size_t>(n), 0);
   for (size_t i = 0; i < circle.size(); ++i) from[static_cast<size_t>(circle[(i + 1) % circle.size()])] = circle[i];
   return from;
 }
@@ -120,7 +120,7 @@ Singular singular(Call& c, Ref a) {
   square.insert(square.end(), 2, b.dim(n));
   x = b.concat({x, b.expand(identity(b, b.dim(n)), square)}, axis + 1);
   if (padded != n) {
-    std::vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
+    Vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
     pads[x->rank() - 2].second = b.dim(1);
     x = b.pad(x, pads, "constant", b.scalar(DType::Double, 0));
   }
@@ -128,7 +128,7 @@ Singular singular(Call& c, Ref a) {
     return b.reduce("ReduceSum", b.slice(b.mul(p, q), axis + 1, b.dim(0), length), {axis + 1}, true);
   };
   Ref zero = b.scalar(DType::Double, 0), one = b.scalar(DType::Double, 1), two = b.scalar(DType::Double, 2);
-  auto round = [&](const std::vector<Ref>& carried) -> Step {
+  auto round = [&](const Vector<Ref>& carried) -> Step {
     Shape apart = batch_of(x);
     apart.insert(apart.end(), {b.dim(padded / 2), b.dim(2), size_from_end(x, 1)});
     Ref pairs = b.reshape(carried[0], apart);
@@ -147,7 +147,7 @@ Singular singular(Call& c, Ref a) {
   if (n > 1) x = repeat(b, b.scalar_int(DType::Int64, sweeps * (padded - 1)), {x}, round)[0];
   if (padded != n) x = part(b, x, 2, 0, n);
   Ref values = b.op("Sqrt", {b.squeeze(sum(x, x), {axis + 1})});
-  std::vector<Ref> sorted = b.op_n("TopK", {values, b.ints({n})}, {{"axis", axis}}, 2);
+  Vector<Ref> sorted = b.op_n("TopK", {values, b.ints({n})}, {{"axis", axis}}, 2);
   Ref order = b.expand(b.unsqueeze(sorted[1], {axis + 1}), x->shape);
   return {b.op("GatherElements", {x, order}, {{"axis", axis}}), sorted[0], turn};
 }
@@ -279,7 +279,7 @@ Value matrix_exp(Call& c) {
   Ref one = identity(b, size_from_end(a, 1)), sum = b.expand(one, x->shape);
   for (int i = terms; i > 0; --i) sum = b.add(b.div(b.matmul(x, sum), b.scalar(DType::Double, i)), one);
   Ref squared = repeat(b, b.cast(halvings, DType::Int64), {sum},
-                       [&](const std::vector<Ref>& power) -> Step { return {{b.matmul(power[0], power[0])}}; })[0];
+                       [&](const Vector<Ref>& power) -> Step { return {{b.matmul(power[0], power[0])}}; })[0];
   return b.cast(squared, a->dtype);
 }
 

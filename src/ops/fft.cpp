@@ -45,7 +45,7 @@ Waves waves(Builder& b, DType t, Dim rows, Dim columns, Dim n, double power, boo
   bool known = rows.is_constant() && columns.is_constant() && n.is_constant();
   if (known && *rows.constant() * *columns.constant() <= constant_budget) {
     int64_t height = *rows.constant(), width = *columns.constant(), length = *n.constant();
-    std::vector<double> cosines, sines;
+    Vector<double> cosines, sines;
     for (int64_t j = 0; j < height; ++j)
       for (int64_t k = 0; k < width; ++k) {
         double angle = 2 * std::numbers::pi * static_cast<double>(j * k % length) / static_cast<double>(length);
@@ -73,7 +73,7 @@ Ref resized(Builder& b, Ref x, int64_t axis, Dim n) {
   if (size == n) return x;
   Dim kept = b.sym.min(size, n), missing = b.sym.max(b.sym.sub(n, size), b.dim(0));
   if (kept != size) x = b.slice(x, axis, b.dim(0), kept);
-  std::vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
+  Vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
   pads[static_cast<size_t>(axis)].second = missing;
   return b.pad(x, pads, "constant");
 }
@@ -159,8 +159,7 @@ Ref last_transform(Call& c, const Transform& f, Ref x, int64_t axis, std::option
   return f.mirrored ? conjugate(b, out) : out;
 }
 
-Value transformed(Call& c, const Transform& f, const std::vector<int64_t>& axes,
-                  const std::vector<std::optional<Dim>>& sizes) {
+Value transformed(Call& c, const Transform& f, const Vector<int64_t>& axes, const Vector<std::optional<Dim>>& sizes) {
   Builder& b = c.onnx;
   Ref x = c.float_tensor("self");
   double power = power_of(c, f.direction);
@@ -183,10 +182,10 @@ Value one_dimension(Call& c, const Transform& f) {
 
 Value dimensions(Call& c, const Transform& f) {
   size_t rank = c.tensor("self")->rank();
-  std::vector<std::optional<Dim>> sizes;
+  Vector<std::optional<Dim>> sizes;
   if (!c.none("s"))
     for (Dim d : c.sizes("s")) sizes.push_back(d.is(-1) ? std::nullopt : std::optional(d));
-  std::vector<int64_t> axes;
+  Vector<int64_t> axes;
   if (!c.none("dim")) {
     axes = c.dims("dim", rank);
   } else {
@@ -215,7 +214,7 @@ Value complex_to_complex(Call& c) {
 
 Value real_to_complex(Call& c) {
   Ref x = c.tensor("self");
-  std::vector<int64_t> axes = c.dims("dim", x->rank());
+  Vector<int64_t> axes = c.dims("dim", x->rank());
   for (size_t i = axes.size(); i-- > 0;)
     x = transform(c.onnx, x, axes[i], Direction::Forward, plain_power(c), c.flag("onesided") && i + 1 == axes.size());
   return x;
@@ -223,7 +222,7 @@ Value real_to_complex(Call& c) {
 
 Value complex_to_real(Call& c) {
   Ref x = c.tensor("self");
-  std::vector<int64_t> axes = c.dims("dim", x->rank());
+  Vector<int64_t> axes = c.dims("dim", x->rank());
   for (size_t i = 0; i + 1 < axes.size(); ++i) x = transform(c.onnx, x, axes[i], Direction::Inverse, plain_power(c));
   return to_real(c.onnx, x, axes.back(), c.size("last_dim_size"), plain_power(c));
 }
@@ -232,7 +231,7 @@ Value complex_to_real(Call& c) {
 Value shifted(Call& c, bool back) {
   Builder& b = c.onnx;
   Ref x = c.tensor("self");
-  std::vector<int64_t> axes(x->rank());
+  Vector<int64_t> axes(x->rank());
   std::iota(axes.begin(), axes.end(), 0);
   if (!c.none("dim")) axes = c.dims("dim", x->rank());
   for (int64_t axis : axes) {
@@ -270,11 +269,10 @@ Frames frames_of(Call& c, DType t, bool center, bool onesided) {
   int64_t size = c.integer("n_fft"), step = c.maybe_integer("hop_length").value_or(size / 4);
   int64_t length = c.maybe_integer("win_length").value_or(size);
   if (size < 1 || step < 1 || length < 1 || length > size) c.mismatch("the window does not fit into a frame");
-  Ref window =
-      c.none("window") ? b.reals(t, {length}, std::vector<double>(static_cast<size_t>(length), 1)) : c.tensor("window");
+  Ref window = c.none("window") ? b.reals(t, {length}, known_elements(c.sym, length, 1.0)) : c.tensor("window");
   if (is_complex(window->dtype)) c.unsupported("a complex window");
   int64_t left = (size - length) / 2;
-  std::vector<std::pair<Dim, Dim>> pads{{b.dim(left), b.dim(size - length - left)}};
+  Vector<std::pair<Dim, Dim>> pads{{b.dim(left), b.dim(size - length - left)}};
   return {size, step, b.pad(b.cast(window, t), pads, "constant"), center, onesided};
 }
 
@@ -297,9 +295,9 @@ Ref short_time(Call& c, const Frames& f, Ref signal) {
   }
   if (real && signal->dtype == DType::Float) {
     Ref kernel = b.unsqueeze(analysis(b, f), {1});
-    Ref out = b.op("Conv", {b.unsqueeze(signal, {1}), kernel}, {{"strides", std::vector<int64_t>{f.step}}});
-    std::vector<Dim> halves(2, b.dim(f.bins()));
-    std::vector<Ref> parts = b.split(out, halves, 1);
+    Ref out = b.op("Conv", {b.unsqueeze(signal, {1}), kernel}, {{"strides", Vector<int64_t>{f.step}}});
+    Vector<Dim> halves(2, b.dim(f.bins()));
+    Vector<Ref> parts = b.split(out, halves, 1);
     return b.complex(parts[0], parts[1]);
   }
   Value frames = c.call("aten::unfold", {signal, c.number_value(1), c.number_value(f.size), c.number_value(f.step)});
@@ -320,7 +318,7 @@ Value stft(Call& c) {
   Frames f = frames_of(c, part_type(x->dtype), center, onesided);
   if (c.flag("normalized")) f.window = b.mul(f.window, scale_of(b, b.dim(f.size), -0.5, f.window->dtype));
   if (center) {
-    std::vector<std::pair<Dim, Dim>> pads{{b.dim(0), b.dim(0)}, {b.dim(f.size / 2), b.dim(f.size / 2)}};
+    Vector<std::pair<Dim, Dim>> pads{{b.dim(0), b.dim(0)}, {b.dim(f.size / 2), b.dim(f.size / 2)}};
     std::string mode = c.text("pad_mode");
     x = b.pad(x, pads, mode == "replicate" ? "edge" : mode);
   }
@@ -334,7 +332,7 @@ Value stft(Call& c) {
 Ref envelope(Builder& b, const Frames& f, Dim count) {
   Ref squared = b.reshape(b.mul(f.window, f.window), {b.dim(1), b.dim(1), b.dim(f.size)});
   Ref ones = b.full({b.dim(1), b.dim(1), count}, b.scalar(f.window->dtype, 1));
-  return b.op("ConvTranspose", {ones, squared}, {{"strides", std::vector<int64_t>{f.step}}});
+  return b.op("ConvTranspose", {ones, squared}, {{"strides", Vector<int64_t>{f.step}}});
 }
 
 Value istft(Call& c) {
@@ -354,7 +352,7 @@ Value istft(Call& c) {
       waves(b, DType::Float, b.dim(f.bins()), b.dim(f.size), b.dim(f.size), c.flag("normalized") ? -0.5 : -1, true);
   Ref kernel = b.unsqueeze(b.mul(b.concat({w.cos, b.op("Neg", {w.sin})}, 0), f.window), {1});
   Ref parts = b.concat({b.real_part(x), b.imag_part(x)}, 1);
-  Ref sum = b.op("ConvTranspose", {parts, kernel}, {{"strides", std::vector<int64_t>{f.step}}});
+  Ref sum = b.op("ConvTranspose", {parts, kernel}, {{"strides", Vector<int64_t>{f.step}}});
   Ref out = b.squeeze(sum, {1}), cover = b.squeeze(envelope(b, f, count), {1});
   Dim total = out->shape[1], start = b.dim(f.center ? f.size / 2 : 0), end = b.sym.sub(total, start);
   if (std::optional<Dim> length = c.maybe_size("length")) {

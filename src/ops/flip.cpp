@@ -13,12 +13,12 @@ using OnnxValue = onnx::Value;
 
 constexpr int64_t before_the_start = std::numeric_limits<int64_t>::min() + 1;
 
-OnnxValue* flipped(Builder& b, OnnxValue* x, const std::vector<int64_t>& dims) {
-  std::vector<int64_t> axes;
+OnnxValue* flipped(Builder& b, OnnxValue* x, const Vector<int64_t>& dims) {
+  Vector<int64_t> axes;
   for (int64_t d : dims)
     if (x->rank() > 0 && !at(x->shape, d).is(1) && !at(x->shape, d).is(0)) axes.push_back(d);
   if (axes.empty()) return x;
-  std::vector<int64_t> backward(axes.size(), -1), ends(axes.size(), before_the_start);
+  Vector<int64_t> backward(axes.size(), -1), ends(axes.size(), before_the_start);
   return b.op("Slice", {x, b.ints(backward), b.ints(ends), b.ints(axes), b.ints(backward)});
 }
 
@@ -27,7 +27,7 @@ OnnxValue* rolled(Builder& b, OnnxValue* x, Dim shift, int64_t axis) {
   if (size.is(0) || size.is(1) || shift.is(0)) return x;
   std::optional<int64_t> by = shift.constant(), n = size.constant();
   if (by && n && *n <= 1 << 14) {
-    std::vector<int64_t> order;
+    Vector<int64_t> order;
     for (int64_t i = 0; i < *n; ++i) order.push_back(((i - *by) % *n + *n) % *n);
     return std::is_sorted(order.begin(), order.end()) ? x : b.gather(x, b.ints(order), axis);
   }
@@ -42,8 +42,8 @@ OnnxValue* rolled(Builder& b, OnnxValue* x, Dim shift, int64_t axis) {
 
 Value roll(Call& c) {
   OnnxValue* x = c.tensor("self");
-  std::vector<Dim> shifts = c.sizes("shifts");
-  std::vector<int64_t> dims = c.dims("dims", x->rank());
+  Vector<Dim> shifts = c.sizes("shifts");
+  Vector<int64_t> dims = c.dims("dims", x->rank());
   if (dims.empty()) {
     if (shifts.size() != 1) c.mismatch("one shift is needed");
     return c.onnx.reshape(rolled(c.onnx, flat(c.onnx, x), shifts[0], 0), x->shape);
@@ -55,7 +55,7 @@ Value roll(Call& c) {
 
 Value rot90(Call& c) {
   OnnxValue* x = c.tensor("self");
-  std::vector<int64_t> dims = c.dims("dims", x->rank());
+  Vector<int64_t> dims = c.dims("dims", x->rank());
   if (dims.size() != 2 || dims[0] == dims[1]) c.mismatch("two different dimensions are needed");
   switch (((c.integer("k") % 4) + 4) % 4) {
     case 1:

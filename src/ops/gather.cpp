@@ -59,9 +59,13 @@ Value index_fill(Call& c) {
   OnnxValue* value = c.number("value", a.x->dtype);
   std::optional<int64_t> size = at(a.x->shape, a.dim).constant();
   if (auto positions = known_contents(a.index); positions && size) {
+    c.sym.budget.spend(Limit::Bytes, static_cast<uint64_t>(*size));
     std::vector<bool> mask(static_cast<size_t>(*size));
-    for (int64_t p : *positions) mask.at(static_cast<size_t>(p < 0 ? p + *size : p)) = true;
-    std::vector<int64_t> sizes(a.x->rank() - static_cast<size_t>(a.dim), 1);
+    for (int64_t p : *positions) {
+      if (p < -*size || p >= *size) c.mismatch(fmt::format("there is no position {} of {}", p, *size));
+      mask[static_cast<size_t>(p < 0 ? p + *size : p)] = true;
+    }
+    Vector<int64_t> sizes(a.x->rank() - static_cast<size_t>(a.dim), 1);
     sizes[0] = *size;
     return like_self(c, c.onnx.where(bools(c.onnx, mask, sizes), value, a.x));
   }

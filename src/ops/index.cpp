@@ -54,10 +54,10 @@ Value scattered(Call& c, const Part& part) {
 
 /// x[..., index, ...]: one index tensor, or nullptr for a whole dimension, for each dimension of x.
 struct Index {
-  std::vector<OnnxValue*> tensors;
-  std::vector<int64_t> dims;  // that have an index
-  Shape shape;                // that the index tensors broadcast to
-  bool adjacent = true;       // the indexed dimensions lie side by side: the result has `shape` in their place
+  Vector<OnnxValue*> tensors;
+  Vector<int64_t> dims;  // that have an index
+  Shape shape;           // that the index tensors broadcast to
+  bool adjacent = true;  // the indexed dimensions lie side by side: the result has `shape` in their place
   int64_t first() const { return dims.front(); }
   /// Where `shape` is in the result.
   int64_t place() const { return adjacent ? dims.front() : 0; }
@@ -86,7 +86,7 @@ void check_mask(Call& c, const OnnxValue* x, const OnnxValue* mask, size_t first
   }
 }
 
-std::optional<Mask> only_mask(Call& c, const OnnxValue* x, const std::vector<OnnxValue*>& indices) {
+std::optional<Mask> only_mask(Call& c, const OnnxValue* x, const Vector<OnnxValue*>& indices) {
   std::optional<Mask> found;
   for (size_t i = 0; i < indices.size(); ++i) {
     if (!indices[i]) continue;
@@ -120,7 +120,7 @@ bool holds_one(const OnnxValue* x, int64_t d) {
   return d < added || at(from, d - added).is(1);
 }
 
-Index index_of(Call& c, const OnnxValue* x, const std::vector<OnnxValue*>& indices) {
+Index index_of(Call& c, const OnnxValue* x, const Vector<OnnxValue*>& indices) {
   Builder& b = c.onnx;
   Index out;
   for (OnnxValue* v : indices) {
@@ -161,17 +161,17 @@ OnnxValue* joined_indices(Builder& b, const Index& index, size_t begin = 0) {
 }
 
 // The indexed dimensions first, then the others in their order.
-std::vector<int64_t> indexed_first(const Index& index) {
-  std::vector<int64_t> perm = index.dims;
+Vector<int64_t> indexed_first(const Index& index) {
+  Vector<int64_t> perm = index.dims;
   for (size_t d = 0; d < index.tensors.size(); ++d)
     if (!index.tensors[d]) perm.push_back(static_cast<int64_t>(d));
   return perm;
 }
 
 // From [index shape, other dimensions] to the order of the result.
-std::vector<int64_t> result_order(const Index& index) {
+Vector<int64_t> result_order(const Index& index) {
   size_t n = index.shape.size(), others = index.tensors.size() - index.dims.size();
-  std::vector<int64_t> perm = identity_permutation(n + others);
+  Vector<int64_t> perm = identity_permutation(n + others);
   auto moved = perm.begin() + static_cast<std::ptrdiff_t>(n);
   std::rotate(perm.begin(), moved, moved + index.place());
   return perm;
@@ -261,7 +261,7 @@ OnnxValue* indexed(Builder& b, OnnxValue* x, const Index& index) {
 
 Value index_rule(Call& c) {
   OnnxValue* x = c.tensor("self");
-  std::vector<OnnxValue*> indices = c.maybe_tensors("indices");
+  Vector<OnnxValue*> indices = c.maybe_tensors("indices");
   if (std::optional<Mask> mask = only_mask(c, x, indices)) return masked(c.onnx, x, *mask);
   Index index = index_of(c, x, indices);
   if (index.dims.empty()) return x;
@@ -272,8 +272,8 @@ Value index_rule(Call& c) {
 // Indices brought within the tensor; what they are for where the mask is false does not matter.
 Value clamped_indices(Call& c, const OnnxValue* x) {
   Builder& b = c.onnx;
-  std::vector<Value> out;
-  std::vector<OnnxValue*> indices = c.maybe_tensors("indices");
+  Vector<Value> out;
+  Vector<OnnxValue*> indices = c.maybe_tensors("indices");
   for (size_t i = 0; i < indices.size(); ++i) {
     if (!indices[i]) {
       out.push_back(eval::None{});
@@ -323,7 +323,7 @@ Value index_put(Call& c) {
   OnnxValue* x = c.tensor("self");
   OnnxValue* values = c.tensor_as("values", x->dtype);
   bool accumulate = c.flag("accumulate");
-  std::vector<OnnxValue*> indices = c.maybe_tensors("indices");
+  Vector<OnnxValue*> indices = c.maybe_tensors("indices");
   if (std::optional<Mask> mask = only_mask(c, x, indices))
     if (OnnxValue* y = put_masked(c, x, *mask, values, accumulate)) return y;
   Index index = index_of(c, x, indices);
@@ -337,7 +337,7 @@ Value index_put(Call& c) {
     at(rows, axis) = positions->shape[0];
     return scatter_rows(c, x, axis, positions, b.reshape(values, rows), reduce);
   }
-  std::vector<int64_t> order = indexed_first(index);
+  Vector<int64_t> order = indexed_first(index);
   OnnxValue* updates = b.transpose(values, inverse_permutation(result_order(index)));
   OnnxValue* y =
       b.op("ScatterND", {b.transpose(x, order), joined_indices(b, index), updates}, scatter_reduction(c, reduce));

@@ -13,16 +13,16 @@ using onnx::Builder;
 using OnnxValue = onnx::Value;
 
 // The tensors in the type that they promote to.
-std::vector<OnnxValue*> promoted(Call& c) {
-  const std::vector<Value>& items = c.arg("tensors").items();
+Vector<OnnxValue*> promoted(Call& c) {
+  const Vector<Value>& items = c.arg("tensors").items();
   if (items.empty()) c.mismatch("there is no tensor");
   DType type = c.result_type(items);
-  std::vector<OnnxValue*> out;
+  Vector<OnnxValue*> out;
   for (const Value& v : items) out.push_back(c.as_tensor(v, type));
   return out;
 }
 
-Value cat(Call& c, std::vector<OnnxValue*> parts, int64_t dim) {
+Value cat(Call& c, Vector<OnnxValue*> parts, int64_t dim) {
   // By an old habit, an empty tensor of one dimension goes with tensors of any rank.
   auto skipped = [](OnnxValue* v) { return v->rank() == 1 && v->shape[0].is(0); };
   OnnxValue* first = parts[0];
@@ -40,7 +40,7 @@ int64_t dynamic_from(const Shape& shape, size_t axis) {
                        [](Dim d) { return !d.is_constant(); });
 }
 
-OnnxValue* stack(Call& c, std::vector<OnnxValue*> parts, int64_t dim) {
+OnnxValue* stack(Call& c, Vector<OnnxValue*> parts, int64_t dim) {
   Builder& b = c.onnx;
   size_t n = parts.size(), rank = parts[0]->rank(), axis = static_cast<size_t>(dim);
   for (OnnxValue* v : parts)
@@ -62,13 +62,13 @@ OnnxValue* stack(Call& c, std::vector<OnnxValue*> parts, int64_t dim) {
 
 // Tensors of at least `rank` dimensions, joined along one of them (hstack: along the only one, if there is one only).
 Value joined(Call& c, size_t rank, int64_t axis) {
-  std::vector<OnnxValue*> parts = promoted(c);
+  Vector<OnnxValue*> parts = promoted(c);
   for (OnnxValue*& v : parts) v = c.onnx.reshape(v, at_least(c.sym, v->shape, rank));
   return cat(c, parts, std::min<int64_t>(axis, static_cast<int64_t>(parts[0]->rank()) - 1));
 }
 
 Value column_stack(Call& c) {
-  std::vector<OnnxValue*> parts = promoted(c);
+  Vector<OnnxValue*> parts = promoted(c);
   for (OnnxValue*& v : parts) {
     Shape to = v->shape;
     while (to.size() < 2) to.push_back(c.sym.constant(1));
@@ -78,7 +78,7 @@ Value column_stack(Call& c) {
 }
 
 Value block_diag(Call& c) {
-  std::vector<OnnxValue*> parts = promoted(c);
+  Vector<OnnxValue*> parts = promoted(c);
   Dim zero = c.sym.constant(0), before = zero, width = zero;
   for (OnnxValue*& v : parts) {
     if (v->rank() > 2) c.mismatch("a tensor has more than two dimensions");
@@ -87,7 +87,7 @@ Value block_diag(Call& c) {
   }
   for (OnnxValue*& v : parts) {
     Dim next = c.sym.add(before, v->shape[1]);
-    std::vector<std::pair<Dim, Dim>> pads{{zero, zero}, {before, c.sym.sub(width, next)}};
+    Vector<std::pair<Dim, Dim>> pads{{zero, zero}, {before, c.sym.sub(width, next)}};
     v = c.onnx.pad(v, pads, "constant");
     before = next;
   }
@@ -95,7 +95,7 @@ Value block_diag(Call& c) {
 }
 
 Value cartesian_prod(Call& c) {
-  std::vector<OnnxValue*> parts = promoted(c);
+  Vector<OnnxValue*> parts = promoted(c);
   if (parts.size() == 1) return parts[0];
   Shape grid;
   for (OnnxValue* v : parts) {
@@ -119,9 +119,9 @@ Value combinations(Call& c) {
   std::optional<int64_t> n = x->shape[0].constant();
   if (!n) c.unsupported("a dynamic size");
   // Index tuples in lexical order: each prefix is continued by every position that may follow its last one.
-  std::vector<std::vector<int64_t>> rows{{}};
+  Vector<Vector<int64_t>> rows{{}};
   for (int64_t k = 0; k < r; ++k) {
-    std::vector<std::vector<int64_t>> next;
+    Vector<Vector<int64_t>> next;
     for (const auto& row : rows)
       for (int64_t i = row.empty() ? 0 : row.back() + (again ? 0 : 1); i < *n; ++i) {
         next.push_back(row);
@@ -131,7 +131,7 @@ Value combinations(Call& c) {
     rows = std::move(next);
   }
   if (r == 0) rows.clear();
-  std::vector<int64_t> indices;
+  Vector<int64_t> indices;
   for (const auto& row : rows) indices.insert(indices.end(), row.begin(), row.end());
   if (r == 0) return c.onnx.slice(x, 0, c.sym.constant(0), c.sym.constant(0));
   return c.onnx.gather(x, int_array(c.onnx, indices, {static_cast<int64_t>(rows.size()), r}), 0);
@@ -145,7 +145,7 @@ Value chunk_cat(Call& c) {
     int64_t axis = c.dim("dim", x->rank());
     auto at = static_cast<size_t>(axis);
     Dim chunks = c.size("num_chunks"), length = b.sym.ceil_div(x->shape[at], chunks);
-    std::vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
+    Vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
     pads[at].second = b.sym.sub(b.sym.mul(length, chunks), x->shape[at]);
     x = b.pad(x, pads, "constant");
     Shape shape(x->shape.begin(), x->shape.begin() + axis);
@@ -159,7 +159,7 @@ Value chunk_cat(Call& c) {
 // Sequences of different lengths as one tensor, each filled up to the longest one.
 Value pad_sequence(Call& c) {
   Builder& b = c.onnx;
-  std::vector<OnnxValue*> parts = c.tensors("sequences");
+  Vector<OnnxValue*> parts = c.tensors("sequences");
   if (parts.empty() || parts[0]->rank() == 0) c.mismatch("sequences have at least one dimension");
   bool left = c.text("padding_side") == "left";
   if (!left && c.text("padding_side") != "right") c.mismatch("the padding side is 'left' or 'right'");
@@ -168,7 +168,7 @@ Value pad_sequence(Call& c) {
   OnnxValue* fill = c.number("padding_value", parts[0]->dtype);
   for (OnnxValue*& v : parts) {
     Dim zero = b.dim(0), missing = b.sym.sub(longest, v->shape[0]);
-    std::vector<std::pair<Dim, Dim>> pads(v->rank(), {zero, zero});
+    Vector<std::pair<Dim, Dim>> pads(v->rank(), {zero, zero});
     pads[0] = left ? std::pair{missing, zero} : std::pair{zero, missing};
     v = b.pad(b.cast(v, parts[0]->dtype), pads, "constant", fill);
     v->shape[0] = longest;
@@ -184,7 +184,7 @@ void register_join(eval::Registry& ops) {
             [](Call& c) { return cat(c, promoted(c), c.integer("dim")); });
   for (const char* name : {"stack", "_stack"})
     ops.add(fmt::format("aten::{}(Tensor[] tensors, int dim=0) -> Tensor", name), [](Call& c) -> Value {
-      std::vector<OnnxValue*> parts = promoted(c);
+      Vector<OnnxValue*> parts = promoted(c);
       return stack(c, parts, c.new_dim("dim", parts[0]->rank()));
     });
   struct Row {

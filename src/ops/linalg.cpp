@@ -28,7 +28,7 @@ Ref row(Builder& b, Ref x, int64_t i) { return b.slice(x, rank_of(x) - 2, b.dim(
 Ref column(Builder& b, Ref x, int64_t i) { return b.slice(x, rank_of(x) - 1, b.dim(i), b.dim(i + 1)); }
 
 Ref identity(Builder& b, DType t, int64_t n) {
-  std::vector<double> out(static_cast<size_t>(n * n));
+  Vector<double> out = known_elements<double>(b.sym, checked_mul(n, n));
   for (int64_t i = 0; i < n; ++i) out[static_cast<size_t>(i * n + i)] = 1;
   return b.reals(t, {n, n}, out);
 }
@@ -44,15 +44,15 @@ Ref no_errors(Builder& b, Ref a) {
 // the pivot of column k is marked by element k of `chosen`, [.., n, 1] of bool.
 struct Eliminated {
   Ref matrix;
-  std::vector<Ref> chosen;
-  std::vector<Ref> at;      // the positions of the pivots, [.., 1, 1]
-  std::vector<Ref> pivots;  // [.., 1, 1]
+  Vector<Ref> chosen;
+  Vector<Ref> at;      // the positions of the pivots, [.., 1, 1]
+  Vector<Ref> pivots;  // [.., 1, 1]
 };
 
 // Gauss-Jordan, with the largest element that is left in a column as its pivot.
 Eliminated eliminate(Builder& b, Ref m, int64_t n) {
   Eliminated out{m, {}, {}, {}};
-  std::vector<int64_t> counted(static_cast<size_t>(n));
+  Vector<int64_t> counted(static_cast<size_t>(n));
   std::iota(counted.begin(), counted.end(), 0);
   Ref positions = b.reshape(b.ints(counted), {b.dim(n), b.dim(1)}), used = nullptr, zero = like(b, m, 0);
   int64_t rows = rank_of(m) - 2;
@@ -101,7 +101,7 @@ Ref inverse_of_three(Builder& b, Ref a) {
 
 Ref inverse_of_two(Builder& b, Ref a) {
   int64_t rows = rank_of(a) - 2, columns = rows + 1;
-  Ref backward = b.ints({1, 0}), signs = b.reals(a->dtype, {2, 2}, std::vector<double>{1, -1, -1, 1});
+  Ref backward = b.ints({1, 0}), signs = b.reals(a->dtype, {2, 2}, Vector<double>{1, -1, -1, 1});
   // [[d, c], [b, a]], transposed and with signs.
   Ref turned = b.gather(b.gather(a, backward, rows), backward, columns);
   Ref cofactors = b.mul(turned, signs);
@@ -138,7 +138,7 @@ Determinant determinant(Call& c, Ref a) {
   Ref pivots = b.concat(e.pivots, axis), sign = b.reduce("ReduceProd", b.op("Sign", {pivots}), {axis - 1, axis}, false);
   Ref product = b.reduce("ReduceProd", pivots, {axis - 1, axis}, false);
   if (n > 1) {
-    std::vector<double> later;
+    Vector<double> later;
     for (int64_t i = 0; i < n * n; ++i) later.push_back(i % n > i / n);
     Ref order = b.concat(e.at, axis);
     Ref out_of_order =
@@ -211,7 +211,7 @@ Value tensor_solve(Call& c) {
   Builder& b = c.onnx;
   Ref a = c.float_tensor("self"), x = c.float_tensor("other");
   if (!c.none("dims")) {
-    std::vector<int64_t> moved = c.dims("dims", a->rank()), perm;
+    Vector<int64_t> moved = c.dims("dims", a->rank()), perm;
     for (int64_t i = 0; i < rank_of(a); ++i)
       if (std::find(moved.begin(), moved.end(), i) == moved.end()) perm.push_back(i);
     perm.insert(perm.end(), moved.begin(), moved.end());
@@ -238,7 +238,7 @@ Ref substituted_in_turn(Builder& b, Ref a, Ref x, bool upper, bool unit) {
   x = b.expand(x, shape);
   Ref positions = b.reshape(arange(b, n), {n, b.dim(1)});
   Ref first = b.reshape(b.symbolic(upper ? b.sym.sub(n, b.dim(1)) : b.dim(0)), {b.dim(1)});
-  auto one_row = [&](const std::vector<Ref>& carried) -> Step {
+  auto one_row = [&](const Vector<Ref>& carried) -> Step {
     Ref at = carried[0], found = carried[1], coefficients = b.gather(a, at, rank_of(a) - 2);
     Ref rest = b.sub(b.gather(x, at, rank_of(x) - 2), b.matmul(coefficients, found));
     if (!unit) rest = b.div(rest, b.gather(coefficients, at, rank_of(a) - 1));
@@ -256,7 +256,7 @@ Ref substituted(Call& c, Ref a, Ref x, bool upper, bool unit) {
   int64_t n = rows_of(c, a);
   Shape one_row = solution_shape(b, a, x);
   one_row.end()[-2] = b.dim(1);
-  std::vector<Ref> found;  // from the first row, or from the last
+  Vector<Ref> found;  // from the first row, or from the last
   for (int64_t i = 0; i < n; ++i) {
     int64_t k = upper ? n - 1 - i : i;
     Ref coefficients = row(b, a, k), rest = row(b, x, k);
@@ -290,12 +290,12 @@ Value old_solve_triangular(Call& c) {
 Ref cholesky(Call& c, Ref a) {
   Builder& b = c.onnx;
   int64_t n = rows_of(c, a);
-  std::vector<Ref> columns;
+  Vector<Ref> columns;
   Ref left = a;
   for (int64_t k = 0; k < n; ++k) {
     Ref whole = column(b, left, k), found = b.div(whole, b.op("Sqrt", {row(b, whole, k)}));
     if (k > 0) {
-      std::vector<double> below;
+      Vector<double> below;
       for (int64_t i = 0; i < n; ++i) below.push_back(i >= k);
       found = b.where(b.reals(DType::Bool, {n, 1}, below), found, like(b, a, 0));
     }

@@ -28,8 +28,8 @@ Value added(Call& c, onnx::Value* self, onnx::Value* product) {
 }
 
 // The terms of one side of an einsum equation.
-std::vector<std::string> split_terms(const std::string& text) {
-  std::vector<std::string> out(1);
+Vector<std::string> split_terms(const std::string& text) {
+  Vector<std::string> out(1);
   for (char ch : text) {
     if (ch == ',') {
       out.emplace_back();
@@ -49,7 +49,7 @@ onnx::Value* contract(onnx::Builder& b, onnx::Value* x, std::string xs, onnx::Va
   for (size_t i = 0; i < ys.size(); ++i)
     if (!sizes.contains(ys[i]) || sizes[ys[i]].is(1)) sizes[ys[i]] = y->shape[i];
   auto reduce_lonely = [&](onnx::Value*& v, std::string& letters, const std::string& other) {
-    std::vector<int64_t> axes;
+    Vector<int64_t> axes;
     std::string kept;
     for (size_t i = 0; i < letters.size(); ++i) {
       bool lonely = other.find(letters[i]) == std::string::npos && out.find(letters[i]) == std::string::npos;
@@ -70,7 +70,7 @@ onnx::Value* contract(onnx::Builder& b, onnx::Value* x, std::string xs, onnx::Va
   for (char ch : ys)
     if (xs.find(ch) == std::string::npos) right += ch;
   auto arrange = [&](onnx::Value* v, const std::string& from, const std::string& first, const std::string& second) {
-    std::vector<int64_t> perm;
+    Vector<int64_t> perm;
     Shape shape, full;
     const std::string order = batch + first + second;
     for (char ch : order) perm.push_back(static_cast<int64_t>(from.find(ch)));
@@ -91,14 +91,14 @@ onnx::Value* contract(onnx::Builder& b, onnx::Value* x, std::string xs, onnx::Va
   Shape shape;
   for (char ch : now) shape.push_back(sizes[ch]);
   product = b.reshape(product, shape);
-  std::vector<int64_t> perm;
+  Vector<int64_t> perm;
   for (char ch : out) perm.push_back(static_cast<int64_t>(now.find(ch)));
   return b.transpose(product, perm);
 }
 
 // The equation with "..." spelled out and the output made explicit.
 struct Equation {
-  std::vector<std::string> inputs;
+  Vector<std::string> inputs;
   std::string output;
   std::string str() const {
     std::string s;
@@ -107,7 +107,7 @@ struct Equation {
   }
 };
 
-Equation parse_equation(Call& c, const std::string& text, const std::vector<onnx::Value*>& operands) {
+Equation parse_equation(Call& c, const std::string& text, const Vector<onnx::Value*>& operands) {
   size_t arrow = text.find("->");
   Equation e;
   e.inputs = split_terms(text.substr(0, arrow));
@@ -160,7 +160,7 @@ void take_diagonals(onnx::Builder& b, onnx::Value*& x, std::string& term) {
 }
 
 // One operand after the other, keeping the letters that are still needed.
-onnx::Value* contract_all(onnx::Builder& b, const std::vector<onnx::Value*>& operands, const Equation& e) {
+onnx::Value* contract_all(onnx::Builder& b, const Vector<onnx::Value*>& operands, const Equation& e) {
   onnx::Value* x = operands[0];
   std::string now = e.inputs[0];
   for (size_t i = 1; i < operands.size(); ++i) {
@@ -176,12 +176,12 @@ onnx::Value* contract_all(onnx::Builder& b, const std::vector<onnx::Value*>& ope
 }
 
 Value einsum(Call& c) {
-  std::vector<onnx::Value*> operands = c.tensors("tensors");
+  Vector<onnx::Value*> operands = c.tensors("tensors");
   Equation e = parse_equation(c, c.text("equation"), operands);
   for (size_t i = 0; i < operands.size(); ++i) take_diagonals(c.onnx, operands[i], e.inputs[i]);
   // A single operand is a sum and a transposition.
   if (operands.size() == 1) {
-    std::vector<int64_t> axes, perm;
+    Vector<int64_t> axes, perm;
     std::string kept;
     for (size_t i = 0; i < e.inputs[0].size(); ++i) {
       if (e.output.find(e.inputs[0][i]) == std::string::npos)
@@ -201,8 +201,8 @@ Value einsum(Call& c) {
 }
 
 // The sum over pairs of dimensions of x and y.
-onnx::Value* dot(onnx::Builder& b, onnx::Value* x, const std::vector<int64_t>& dx, onnx::Value* y,
-                 const std::vector<int64_t>& dy) {
+onnx::Value* dot(onnx::Builder& b, onnx::Value* x, const Vector<int64_t>& dx, onnx::Value* y,
+                 const Vector<int64_t>& dy) {
   std::string xs, ys, out;
   for (size_t i = 0; i < x->rank(); ++i) xs += static_cast<char>('a' + i);
   for (size_t i = 0; i < y->rank(); ++i) ys += static_cast<char>('n' + i);
@@ -261,7 +261,7 @@ Value grouped(Call& c, std::string_view x_name, std::string_view weights_name) {
   if (x->rank() != 2 || weights->rank() != 3 || !offsets) c.unsupported("groups of columns");
   Ref ends = b.cast(offsets, DType::Int64), axis = b.ints({0}), none = b.ints({0});
   Ref result = b.full({x->shape[0], weights->shape[2]}, b.scalar(x->dtype, 0));
-  auto one_group = [&](const std::vector<Ref>& carried) -> Step {
+  auto one_group = [&](const Vector<Ref>& carried) -> Step {
     Ref group = carried[0], start = carried[1], done = carried[2], end = b.gather(ends, group, 0);
     Ref rows = b.op("Slice", {x, start, end, axis});
     Ref product = b.matmul(rows, b.squeeze(b.gather(weights, group, 0), {0}));
@@ -368,7 +368,7 @@ void register_linear(Registry& ops) {
   for (const char* schema :
        {"aten::chain_matmul(Tensor[] matrices) -> Tensor", "aten::linalg_multi_dot(Tensor[] tensors) -> Tensor"})
     ops.add(schema, [](Call& c) -> Value {
-      std::vector<onnx::Value*> all = c.tensors(c.schema.arguments[0].name);
+      Vector<onnx::Value*> all = c.tensors(c.schema.arguments[0].name);
       onnx::Value* out = all.at(0);
       for (size_t i = 1; i < all.size(); ++i) out = c.onnx.matmul(out, all[i]);
       return out;

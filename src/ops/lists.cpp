@@ -4,10 +4,11 @@
 #include <algorithm>
 
 #include "ops/prim.hpp"
+#include "ops/sizes.hpp"
 
 namespace lithify::ops {
 
-std::vector<Value> sliced(Call& c, const std::vector<Value>& items) {
+Vector<Value> sliced(Call& c, const Vector<Value>& items) {
   const int64_t n = static_cast<int64_t>(items.size()), step = c.integer("step");
   if (step == 0) throw Error(Code::ProgramRaises, "the program cuts a list by steps of 0");
   // Backwards, the places are those in front of the elements: from n - 1 down to -1.
@@ -17,7 +18,7 @@ std::vector<Value> sliced(Call& c, const std::vector<Value>& items) {
     return v ? std::clamp<int64_t>(*v < 0 ? *v + n : *v, least, most) : otherwise;
   };
   const int64_t end = bound("end", step > 0 ? most : least);
-  std::vector<Value> out;
+  Vector<Value> out;
   for (int64_t i = bound("start", step > 0 ? least : most); step > 0 ? i < end : i > end; i += step)
     out.push_back(items[static_cast<size_t>(i)]);
   return out;
@@ -43,7 +44,7 @@ Value same(Call& c, const Value& a, const Value& b) {
 
 bool is_true(const Value& v) { return v.is<bool>() && *v.get_if<bool>(); }
 
-Value contains(Call& c, const std::vector<Value>& items, const Value& wanted) {
+Value contains(Call& c, const Vector<Value>& items, const Value& wanted) {
   Value some = false;
   for (const Value& v : items) {
     some = c.call("aten::__or__", {some, same(c, v, wanted)});
@@ -54,8 +55,8 @@ Value contains(Call& c, const std::vector<Value>& items, const Value& wanted) {
 
 /// The place of the first element that is equal to another. The run decides among those that may be; it is the last of
 /// them where none of the others is.
-Value place_of(Call& c, const std::vector<Value>& items, const Value& wanted) {
-  std::vector<std::pair<size_t, Value>> found;
+Value place_of(Call& c, const Vector<Value>& items, const Value& wanted) {
+  Vector<std::pair<size_t, Value>> found;
   for (size_t i = 0; i < items.size() && (found.empty() || !is_true(found.back().second)); ++i)
     if (Value here = same(c, items[i], wanted); !here.is<bool>() || is_true(here)) found.emplace_back(i, here);
   if (found.empty()) throw Error(Code::ProgramRaises, "the program looks for an element that its list does not have");
@@ -66,7 +67,7 @@ Value place_of(Call& c, const std::vector<Value>& items, const Value& wanted) {
 }
 
 /// Numbers of the run in ascending order: each pair of neighbors is put in order, as often as there are elements.
-std::vector<Value> ordered_at_run_time(Call& c, std::vector<Value> items) {
+Vector<Value> ordered_at_run_time(Call& c, Vector<Value> items) {
   constexpr size_t most = 16;
   if (items.size() > most || !std::ranges::all_of(items, &Value::is_number))
     c.unsupported("the order is known only at run time");
@@ -80,10 +81,11 @@ std::vector<Value> ordered_at_run_time(Call& c, std::vector<Value> items) {
 }
 
 // The elements in ascending order, or descending by the argument `reverse`.
-std::vector<Value> ordered(Call& c) {
-  std::vector<Value> out = c.arg("self").items();
-  const auto is_known = [](const Value& v) { return v.is<std::string>() || known_real(v); };
-  if (std::ranges::all_of(out, is_known)) {
+Vector<Value> ordered(Call& c) {
+  Vector<Value> out = c.arg("self").items();
+  const auto is_text = [](const Value& v) { return v.is<std::string>(); };
+  const auto is_known = [](const Value& v) { return known_real(v).has_value(); };
+  if (std::ranges::all_of(out, is_text) || std::ranges::all_of(out, is_known)) {
     std::ranges::stable_sort(out, [](const Value& a, const Value& b) {
       if (auto* s = a.get_if<std::string>()) return *s < *b.get_if<std::string>();
       return *known_real(a) < *known_real(b);
@@ -109,7 +111,7 @@ Value compared(Call& c, bool negate) {
   const Value &a = c.arg("a"), &b = c.arg("b");
   if (std::optional<bool> same = eval::equal(c.sym, a, b)) return *same != negate;
   if (!a.is_list()) c.unsupported("the comparison is decided only at run time");
-  const std::vector<Value>&x = a.items(), &y = b.items();
+  const Vector<Value>&x = a.items(), &y = b.items();
   Value all = true;
   for (size_t i = 0; i < x.size(); ++i) all = c.call("aten::__and__", {all, same(c, x[i], y[i])});
   return negate ? c.call("aten::__not__", {all}) : all;
@@ -121,8 +123,9 @@ void register_list_changes(eval::Registry& ops) {
     return c.arg("self");
   });
   ops.add("aten::extend(t[] self, t[] other) -> ()", [](Call& c) -> Value {
-    std::vector<Value> more = c.arg("other").items();
-    std::vector<Value>& items = c.arg("self").list_items();
+    Vector<Value> more = c.arg("other").items();
+    Vector<Value>& items = c.arg("self").list_items();
+    make_elements(c, more.size());
     items.insert(items.end(), more.begin(), more.end());
     return None{};
   });
@@ -131,13 +134,13 @@ void register_list_changes(eval::Registry& ops) {
     return c.arg("a");
   });
   ops.add("aten::insert(t[] self, int idx, Any el) -> ()", [](Call& c) -> Value {
-    std::vector<Value>& items = c.arg("self").list_items();
+    Vector<Value>& items = c.arg("self").list_items();
     int64_t n = static_cast<int64_t>(items.size()), i = c.integer("idx");
     items.insert(items.begin() + std::clamp<int64_t>(i < 0 ? i + n : i, 0, n), c.arg("el"));
     return None{};
   });
   ops.add("aten::pop.t(t[] self, int idx=-1) -> t", [](Call& c) -> Value {
-    std::vector<Value>& items = c.arg("self").list_items();
+    Vector<Value>& items = c.arg("self").list_items();
     size_t i = list_index(c, items.size(), c.integer("idx"));
     Value out = items[i];
     items.erase(items.begin() + static_cast<std::ptrdiff_t>(i));
@@ -152,7 +155,7 @@ void register_list_changes(eval::Registry& ops) {
     return None{};
   });
   ops.add("aten::_set_item.t(t[] l, int idx, Any el) -> t[]", [](Call& c) -> Value {
-    std::vector<Value>& items = c.arg("l").list_items();
+    Vector<Value>& items = c.arg("l").list_items();
     items[list_index(c, items.size(), c.integer("idx"))] = c.arg("el");
     return c.arg("l");
   });
@@ -166,7 +169,7 @@ void register_list_changes(eval::Registry& ops) {
     return None{};
   });
   ops.add("aten::sort.any(t[] self, bool reverse=False) -> ()", [](Call& c) -> Value {
-    std::vector<Value> out = ordered(c);
+    Vector<Value> out = ordered(c);
     c.arg("self").list_items() = std::move(out);
     return None{};
   });
@@ -177,29 +180,31 @@ void register_new_lists(eval::Registry& ops) {
     ops.add(schema, [](Call& c) -> Value { return Value::list(c.arg("self").items()); });
   ops.add("aten::add.t(t[] a, t[] b) -> t[]",
           [](Call& c) -> Value {
-            std::vector<Value> out = c.arg("a").items();
-            const std::vector<Value>& more = c.arg("b").items();
+            Vector<Value> out = c.arg("a").items();
+            const Vector<Value>& more = c.arg("b").items();
             out.insert(out.end(), more.begin(), more.end());
             return c.arg("a").is<Tuple>() ? Value::tuple(std::move(out)) : Value::list(std::move(out));
           })
       .numbers({{"b", Role::Operand}});
   ops.add("aten::mul.left_t(t[] l, int n) -> t[]", [](Call& c) -> Value {
-    const std::vector<Value>& items = c.arg("l").items();
-    std::vector<Value> out;
-    for (int64_t i = 0; i < c.integer("n"); ++i) out.insert(out.end(), items.begin(), items.end());
+    const Vector<Value>& items = c.arg("l").items();
+    const int64_t n = items.empty() ? 0 : std::max<int64_t>(c.integer("n"), 0);
+    make_elements(c, static_cast<size_t>(checked_mul(n, static_cast<int64_t>(items.size()))));
+    Vector<Value> out;
+    for (int64_t i = 0; i < n; ++i) out.insert(out.end(), items.begin(), items.end());
     return Value::list(std::move(out));
   });
   ops.add("aten::mul.right_(int n, t[] l) -> t[]", [](Call& c) {
     return c.call("aten::mul", {c.arg("l"), c.arg("n")});
   });
   ops.add("aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]", [](Call& c) -> Value {
-    std::vector<Value> out = sliced(c, c.arg("l").items());
+    Vector<Value> out = sliced(c, c.arg("l").items());
     return c.arg("l").is<Tuple>() ? Value::tuple(std::move(out)) : Value::list(std::move(out));
   });
   ops.add("aten::sorted(t[] self, bool reverse=False) -> t[]", [](Call& c) { return Value::list(ordered(c)); });
   ops.add("aten::list_with_default(int[] list, int[] defaults) -> int[]", [](Call& c) -> Value {
-    std::vector<Value> out = c.arg("list").items();
-    const std::vector<Value>& defaults = c.arg("defaults").items();
+    Vector<Value> out = c.arg("list").items();
+    const Vector<Value>& defaults = c.arg("defaults").items();
     for (size_t i = 0; i < out.size() && i < defaults.size(); ++i)
       if (out[i].is_none()) out[i] = defaults[i];
     return Value::list(std::move(out));

@@ -139,7 +139,7 @@ Value cosine_embedding_loss(Call& c) {
   Builder& b = c.onnx;
   auto [x, y] = operands(c, "input1", "input2");
   Ref target = c.tensor("target");
-  std::vector<int64_t> axis{target->rank() == 1 ? 1 : 0};
+  Vector<int64_t> axis{target->rank() == 1 ? 1 : 0};
   if (x->dtype == DType::Bool) x = b.cast(x, DType::Int64), y = b.cast(y, DType::Int64);
   auto sum = [&](Ref v) { return as_real(b, b.reduce("ReduceSum", v, axis, false)); };
   auto length = [&](Ref v) {

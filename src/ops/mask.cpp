@@ -49,7 +49,7 @@ OnnxValue* nonzero(Call& c) {
 
 Value nonzero_numpy(Call& c, std::string_view argument) {
   OnnxValue* positions = positions_of(c.onnx, c.tensor(argument));
-  std::vector<OnnxValue*> out;
+  Vector<OnnxValue*> out;
   for (int64_t i = 0; i < *positions->shape[0].constant(); ++i)
     out.push_back(c.onnx.select(positions, 0, c.sym.constant(i)));
   return Value::list(out);

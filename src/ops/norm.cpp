@@ -39,14 +39,14 @@ struct Moments {
   onnx::Value* variance;
 };
 
-Moments moments(onnx::Builder& b, onnx::Value* x, const std::vector<int64_t>& axes) {
+Moments moments(onnx::Builder& b, onnx::Value* x, const Vector<int64_t>& axes) {
   onnx::Value* mean = b.reduce("ReduceMean", x, axes, true);
   onnx::Value* centered = b.sub(x, mean);
   return {mean, b.reduce("ReduceMean", b.mul(centered, centered), axes, true)};
 }
 
-std::vector<int64_t> last_axes(size_t rank, size_t dims) {
-  std::vector<int64_t> axes(dims);
+Vector<int64_t> last_axes(size_t rank, size_t dims) {
+  Vector<int64_t> axes(dims);
   std::iota(axes.begin(), axes.end(), static_cast<int64_t>(rank - dims));
   return axes;
 }
@@ -55,8 +55,8 @@ std::vector<int64_t> last_axes(size_t rank, size_t dims) {
 DType computed_in(DType t) { return t == DType::Half || t == DType::BFloat16 ? DType::Float : t; }
 
 // What the statistics of a batch are taken over: all but the channels.
-std::vector<int64_t> batch_axes(onnx::Value* x) {
-  std::vector<int64_t> axes{0};
+Vector<int64_t> batch_axes(onnx::Value* x) {
+  Vector<int64_t> axes{0};
   for (size_t i = 2; i < x->rank(); ++i) axes.push_back(static_cast<int64_t>(i));
   return axes;
 }
@@ -133,7 +133,7 @@ Value rms_norm(Call& c) {
 // Lengths of the parts of v that have one position on `dim`; that dimension stays, the others have size 1. -1 is the
 // length of all of v.
 onnx::Value* norm_except(Call& c, onnx::Value* v, int64_t dim, double power) {
-  std::vector<Value> axes;
+  Vector<Value> axes;
   for (int64_t i = 0; i < static_cast<int64_t>(v->rank()); ++i)
     if (i != dim) axes.push_back(c.number_value(i));
   Value norm = c.call("aten::linalg_vector_norm", {v, power, Value::list(std::move(axes)), dim != -1});
@@ -146,7 +146,7 @@ Value weight_norm(Call& c) {
 }
 
 // The p-norm of a difference.
-Value distance(Call& c, onnx::Value* difference, std::vector<Value> axes, bool keepdim) {
+Value distance(Call& c, onnx::Value* difference, Vector<Value> axes, bool keepdim) {
   return c.call("aten::linalg_vector_norm",
                 {difference, c.real("p"), axes.empty() ? Value(None{}) : Value::list(std::move(axes)), keepdim});
 }

@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <numbers>
 #include <numeric>
 
+#include "base/checked.hpp"
 #include "ops/prim.hpp"
+#include "ops/slicing.hpp"
 
 namespace lithify::ops {
 
@@ -38,7 +41,7 @@ DType python_type(const Value& v) {
 }
 
 /// The type in which Python computes with numbers: bools count as ints.
-DType arithmetic_type(const std::vector<Value>& operands) {
+DType arithmetic_type(const Vector<Value>& operands) {
   DType type = DType::Int64;
   for (const Value& v : operands) type = eval::promote(type, python_type(v));
   return type;
@@ -55,8 +58,8 @@ Value number_of(Call& c, onnx::Value* v) {
 
 /// What a tensor rule gives for numbers of which some are known only at run time. The operands are 0-d tensors of a
 /// type, and not numbers: those would be computed with in the default type of tensors.
-Value computed_at_run_time(Call& c, std::string_view tensor_op, const std::vector<Value>& operands, DType type) {
-  std::vector<Value> tensors;
+Value computed_at_run_time(Call& c, std::string_view tensor_op, const Vector<Value>& operands, DType type) {
+  Vector<Value> tensors;
   for (const Value& v : operands) tensors.push_back(c.as_tensor(v, type));
   return number_of(c, c.as_tensor(c.call(tensor_op, std::move(tensors))));
 }
@@ -227,31 +230,46 @@ struct Quotient {
   int64_t under;
 };
 
-std::optional<Quotient> quotient(Call& c, const onnx::Value* v) {
+std::optional<Quotient> quotient(Call& c, const onnx::Value* v, int depth = 0) {
+  constexpr int deepest = 32;
+  if (depth == deepest) return std::nullopt;
   if (v->contents && v->contents->size() == 1) return Quotient{v->contents->front(), 1};
   const onnx::Node* node = v->producer;
   if (!node) return std::nullopt;
-  if (node->op_type == "Cast" && is_float(v->dtype)) return quotient(c, node->inputs[0]);
+  if (node->op_type == "Cast" && is_float(v->dtype)) return quotient(c, node->inputs[0], depth + 1);
   if (node->op_type != "Mul" && node->op_type != "Div") return std::nullopt;
   const onnx::Value *x = node->inputs[0], *factor = node->inputs[1];
   if (x->is_constant() && node->op_type == "Mul") std::swap(x, factor);
   if (!factor->is_constant() || factor->constant->numel() != 1) return std::nullopt;
   const double number = factor->constant->reals()[0];
-  const std::optional<Quotient> q = quotient(c, x);
+  const std::optional<Quotient> q = quotient(c, x, depth + 1);
   if (!q || number < 1 || number > 1 << 20 || number != std::floor(number) || q->under > 1 << 20) return std::nullopt;
-  const auto whole = static_cast<int64_t>(number);
+  const int64_t whole = checked_integer(number);
   if (node->op_type == "Div") return Quotient{q->over, q->under * whole};
   return Quotient{c.sym.mul(q->over, c.sym.constant(whole)), q->under};
+}
+
+Value integer_part(Call& c, double v) {
+  if (const std::optional<int64_t> whole = truncated(v)) return c.sym.constant(*whole);
+  throw Error(Code::ProgramRaises, fmt::format("{}: {} is not an integer of 64 bits", c.schema.full_name(), v));
+}
+
+Value parsed_integer(Call& c, const std::string& text) {
+  int64_t out = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw Error(Code::ProgramRaises, fmt::format("{}: a string is not an integer", c.schema.full_name()));
+  return c.sym.constant(out);
 }
 
 Value to_int(Call& c, const Value& v) {
   if (v.is_int()) return v;
   if (auto* b = v.get_if<bool>()) return c.sym.constant(*b);
-  if (auto* d = v.get_if<double>()) return c.sym.constant(static_cast<int64_t>(*d));
-  if (auto* s = v.get_if<std::string>()) return c.sym.constant(std::stoll(*s));
+  if (auto* d = v.get_if<double>()) return integer_part(c, *d);
+  if (auto* s = v.get_if<std::string>()) return parsed_integer(c, *s);
   onnx::Value* t = c.as_tensor(v);
   if (t->contents && t->contents->size() == 1) return t->contents->front();
-  if (t->constant && t->constant->numel() == 1) return c.sym.constant(static_cast<int64_t>(t->constant->reals()[0]));
+  if (t->constant && t->constant->numel() == 1) return integer_part(c, t->constant->reals()[0]);
   if (auto q = quotient(c, t); q && q->over.lower().value_or(-1) >= 0)
     return c.sym.floor_div(q->over, c.sym.constant(q->under));
   return c.onnx.symbol_of(c.onnx.cast(t, DType::Int64), "n");
@@ -270,7 +288,7 @@ Value computed(Call& c, const RealFunction& row) {
   if (row.to_int && a.is_int()) return a;
   if (auto v = known_real(a)) {
     double r = row.f(*v);
-    if (row.to_int) return c.sym.constant(static_cast<int64_t>(r));
+    if (row.to_int) return integer_part(c, r);
     return r;
   }
   if (row.to_int)
@@ -340,7 +358,11 @@ void register_functions(eval::Registry& ops) {
     });
   ops.add("aten::gcd.number(int a, int b) -> int", [](Call& c) -> Value {
     const Dim a = c.size("a"), b = c.size("b");
-    if (a.is_constant() && b.is_constant()) return c.sym.constant(std::gcd(*a.constant(), *b.constant()));
+    if (a.is_constant() && b.is_constant()) {
+      constexpr int64_t least = std::numeric_limits<int64_t>::min();
+      if (a.is(least) || b.is(least)) c.unsupported("a number without a positive one of its size");
+      return c.sym.constant(std::gcd(*a.constant(), *b.constant()));
+    }
     return computed_at_run_time(c, "aten::gcd", {a, b}, DType::Int64);
   });
   ops.add("aten::neg.number(Scalar a) -> Scalar", [](Call& c) -> Value {
@@ -370,7 +392,7 @@ void register_functions(eval::Registry& ops) {
   // min, max and sum of a list of numbers, min and max of two lists.
   for (const char* name : {"prim::min", "prim::max"})
     ops.add(std::string(name) + ".self(t[] self) -> t", [op = std::string(name)](Call& c) -> Value {
-      const std::vector<Value>& items = c.arg("self").items();
+      const Vector<Value>& items = c.arg("self").items();
       if (items.empty()) c.unsupported("of an empty list");
       Value out = items[0];
       for (size_t i = 1; i < items.size(); ++i) out = c.call(op, {out, items[i]});
@@ -392,9 +414,17 @@ void register_functions(eval::Registry& ops) {
 // A tensor of one element as a number that is known only at run time.
 Value only_element(Call& c, onnx::Value* t) { return run_time_number(c.onnx.reshape(t, {})); }
 
+Value parsed_real(Call& c, const std::string& text) {
+  double out = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw Error(Code::ProgramRaises, fmt::format("{}: a string is not a number", c.schema.full_name()));
+  return out;
+}
+
 Value to_float(Call& c, const Value& v) {
   if (auto d = known_real(v)) return *d;
-  if (auto* s = v.get_if<std::string>()) return std::stod(*s);
+  if (auto* s = v.get_if<std::string>()) return parsed_real(c, *s);
   onnx::Value* t = c.as_tensor(v);
   if (t->constant && t->constant->numel() == 1) return t->constant->reals()[0];
   return only_element(c, c.onnx.cast(t, DType::Double));
@@ -419,26 +449,45 @@ Value to_scalar(Call& c, const Value& v) {
   return is_float(t) ? to_float(c, v) : to_int(c, v);
 }
 
-Value nested_list(Call& c, onnx::Value* t, size_t dim, std::vector<int64_t>& at) {
-  if (dim == t->rank()) {
-    size_t flat = 0;
-    for (size_t i = 0; i < at.size(); ++i)
-      flat = flat * static_cast<size_t>(*t->shape[i].constant()) + static_cast<size_t>(at[i]);
-    if (t->contents) return t->dtype == DType::Bool ? Value(!(*t->contents)[flat].is(0)) : Value((*t->contents)[flat]);
-    if (t->constant) return t->constant->reals()[flat];
-    onnx::Value* item = c.onnx.reshape(t, {c.onnx.numel(t->shape)});
-    return to_scalar(c, Value(c.onnx.select(item, 0, c.sym.constant(static_cast<int64_t>(flat)))));
+/// The elements of a tensor as nested lists of its sizes.
+class NestedList {
+ public:
+  NestedList(Call& c, onnx::Value* t) : c_(c), t_(t), sizes_(known(t->shape)) {
+    if (!sizes_) c.unsupported("tolist() of a tensor whose size is known only at run time");
+    make_elements(c, static_cast<size_t>(c.onnx.numel(t->shape).constant().value()));
+    if (t->contents) return;
+    if (t->constant)
+      reals_ = t->constant->reals();
+    else
+      flat_ = flat(c.onnx, t);
   }
-  std::optional<int64_t> n = t->shape[dim].constant();
-  if (!n) c.unsupported("tolist() of a tensor whose size is known only at run time");
-  std::vector<Value> items;
-  for (int64_t i = 0; i < *n; ++i) {
-    at.push_back(i);
-    items.push_back(nested_list(c, t, dim + 1, at));
-    at.pop_back();
+
+  Value from(size_t dim) {
+    if (dim == sizes_->size()) return element(next_++);
+    make_elements(c_, static_cast<size_t>((*sizes_)[dim]));
+    Vector<Value> items;
+    for (int64_t i = 0; i < (*sizes_)[dim]; ++i) items.push_back(from(dim + 1));
+    return Value::list(std::move(items));
   }
-  return Value::list(std::move(items));
-}
+
+ private:
+  Value element(size_t i) {
+    if (t_->contents) return t_->dtype == DType::Bool ? Value(!(*t_->contents)[i].is(0)) : Value((*t_->contents)[i]);
+    if (t_->constant) return number(reals_[i]);
+    return to_scalar(c_, Value(c_.onnx.select(flat_, 0, c_.sym.constant(static_cast<int64_t>(i)))));
+  }
+  Value number(double v) {
+    if (is_float(t_->dtype)) return v;
+    return t_->dtype == DType::Bool ? Value(v != 0) : integer_part(c_, v);
+  }
+
+  Call& c_;
+  onnx::Value* t_;
+  std::optional<Vector<int64_t>> sizes_;
+  onnx::Value* flat_ = nullptr;
+  Vector<double> reals_;
+  size_t next_ = 0;
+};
 
 void register_conversions(eval::Registry& ops) {
   for (const char* schema :
@@ -456,10 +505,7 @@ void register_conversions(eval::Registry& ops) {
   ops.add("aten::is_nonzero(Tensor self) -> bool", [](Call& c) { return to_bool(c, c.arg("self")); });
   ops.add("aten::ScalarImplicit(Tensor a) -> Scalar", [](Call& c) { return to_scalar(c, c.arg("a")); });
   ops.add("aten::item(Tensor self) -> Scalar", [](Call& c) { return to_scalar(c, c.arg("self")); });
-  ops.add("prim::tolist(Tensor a) -> Any", [](Call& c) -> Value {
-    std::vector<int64_t> at;
-    return nested_list(c, c.tensor("a"), 0, at);
-  });
+  ops.add("prim::tolist(Tensor a) -> Any", [](Call& c) -> Value { return NestedList(c, c.tensor("a")).from(0); });
   ops.add("aten::tolist(Tensor a) -> Any", [](Call& c) { return c.call("prim::tolist", {c.arg("a")}); });
 }
 

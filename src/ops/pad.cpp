@@ -10,11 +10,11 @@ namespace {
 using onnx::Builder;
 using OnnxValue = onnx::Value;
 
-using Pads = std::vector<std::pair<Dim, Dim>>;
+using Pads = Vector<std::pair<Dim, Dim>>;
 
 // PyTorch gives pads from the last dimension on; here one pair for each dimension.
 Pads pads_of(Call& c, std::string_view argument, size_t rank) {
-  std::vector<Dim> given = c.sizes(argument);
+  Vector<Dim> given = c.sizes(argument);
   if (given.size() % 2 != 0 || given.size() / 2 > rank)
     c.mismatch(fmt::format("{} pads are given for {} dimensions", given.size(), rank));
   Dim zero = c.sym.constant(0);
@@ -45,7 +45,7 @@ OnnxValue* padded_by_mode(Call& c, OnnxValue* x, Pads pads, std::string_view mod
   Builder& b = c.onnx;
   if (mode == "constant") return b.pad(x, pads, mode, fill);
   // A negative pad takes away what is there, after the other side was padded.
-  std::vector<Slice> crops;
+  Vector<Slice> crops;
   for (size_t d = 0; d < pads.size(); ++d) {
     auto cut = [&](Dim& pad) {
       bool negative = pad.upper().value_or(0) < 0;

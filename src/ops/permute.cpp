@@ -12,8 +12,8 @@ namespace {
 using onnx::Builder;
 using OnnxValue = onnx::Value;
 
-Value permuted(Call& c, std::vector<int64_t> perm) {
-  std::vector<int64_t> sorted = perm;
+Value permuted(Call& c, Vector<int64_t> perm) {
+  Vector<int64_t> sorted = perm;
   std::sort(sorted.begin(), sorted.end());
   for (size_t i = 0; i < sorted.size(); ++i)
     if (sorted[i] != static_cast<int64_t>(i)) c.mismatch("a dimension is given twice");
@@ -26,7 +26,7 @@ Value permuted(Call& c, std::vector<int64_t> perm) {
 }
 
 Value swapped(Call& c, int64_t a, int64_t b) {
-  std::vector<int64_t> perm = identity_permutation(c.tensor("self")->rank());
+  Vector<int64_t> perm = identity_permutation(c.tensor("self")->rank());
   if (!perm.empty()) std::swap(perm[static_cast<size_t>(a)], perm[static_cast<size_t>(b)]);
   return permuted(c, perm);
 }
@@ -44,9 +44,9 @@ Value swap_last_two(Call& c) {
 
 Value moved(Call& c) {
   OnnxValue* x = c.tensor("self");
-  std::vector<int64_t> from = c.dims("source", x->rank()), to = c.dims("destination", x->rank());
+  Vector<int64_t> from = c.dims("source", x->rank()), to = c.dims("destination", x->rank());
   if (from.size() != to.size()) c.mismatch("source and destination differ in length");
-  std::vector<int64_t> perm(x->rank(), -1), rest;
+  Vector<int64_t> perm(x->rank(), -1), rest;
   for (int64_t d : identity_permutation(x->rank()))
     if (std::find(from.begin(), from.end(), d) == from.end()) rest.push_back(d);
   if (perm.empty()) return permuted(c, perm);
@@ -72,7 +72,7 @@ void register_permute(eval::Registry& ops) {
     return swapped(c, 0, rank == 2 ? 1 : 0);
   });
   ops.add("aten::numpy_T(Tensor(a) self) -> Tensor(a)", [](Call& c) {
-    std::vector<int64_t> perm = identity_permutation(c.tensor("self")->rank());
+    Vector<int64_t> perm = identity_permutation(c.tensor("self")->rank());
     std::reverse(perm.begin(), perm.end());
     return permuted(c, perm);
   });
@@ -82,7 +82,7 @@ void register_permute(eval::Registry& ops) {
            swap_last_two);
   ops.add("aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)", [](Call& c) {
     size_t rank = c.tensor("self")->rank();
-    std::vector<int64_t> perm = c.dims("dims", rank);
+    Vector<int64_t> perm = c.dims("dims", rank);
     if (perm.size() != rank) c.mismatch(fmt::format("{} dimensions are given for a tensor of {}", perm.size(), rank));
     return permuted(c, perm);
   });

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 
+#include "base/checked.hpp"
 #include "eval/evaluator.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/register.hpp"
@@ -275,7 +276,7 @@ Ref power(Call& c, DType t) {
     if (*e == 2) return b.mul(x, x);
     if (!is_float(t)) {
       if (*e < 0) c.unsupported("an integer to a negative power");
-      return integer_power(b, x, static_cast<int64_t>(*e));
+      return integer_power(b, x, checked_integer(*e));
     }
     if (*e == 0.5) return b.op("Sqrt", {x});
     if (*e == -1) return b.op("Reciprocal", {x});
@@ -458,7 +459,7 @@ Value where(Call& c) {
 }
 
 Value clamp(Call& c, bool low, bool high) {
-  std::vector<Value> values{c.arg("self")};
+  Vector<Value> values{c.arg("self")};
   low = low && !c.none("min");
   high = high && !c.none("max");
   if (low) values.push_back(c.arg("min"));

@@ -16,7 +16,7 @@ namespace {
 
 using eval::Registry;
 
-using Ints = std::vector<int64_t>;
+using Ints = Vector<int64_t>;
 
 // The last letters of an operator's name are the number of dimensions it pools over: max_pool2d.
 size_t dims_of(const Call& c) {
@@ -89,9 +89,9 @@ bool ceil_agrees(onnx::Builder& b, onnx::Value* x, const Window& w) {
 }
 
 // The elements that must follow each dimension for its last, cut off windows to be whole.
-std::vector<Dim> missing_at_end(onnx::Builder& b, onnx::Value* x, const Window& w) {
+Vector<Dim> missing_at_end(onnx::Builder& b, onnx::Value* x, const Window& w) {
   size_t lead = x->rank() - w.kernel.size();
-  std::vector<Dim> out;
+  Vector<Dim> out;
   for (size_t i = 0; i < w.kernel.size(); ++i) {
     Dim in = x->shape[lead + i];
     Dim windows = pooled_size(b.sym, in, w.kernel[i], w.stride[i], w.padding[i], w.dilation[i], true);
@@ -102,8 +102,8 @@ std::vector<Dim> missing_at_end(onnx::Builder& b, onnx::Value* x, const Window& 
   return out;
 }
 
-onnx::Value* padded(onnx::Builder& b, onnx::Value* x, const Ints& begin, const std::vector<Dim>& end, double fill) {
-  std::vector<std::pair<Dim, Dim>> pads(x->rank() - begin.size(), {b.dim(0), b.dim(0)});
+onnx::Value* padded(onnx::Builder& b, onnx::Value* x, const Ints& begin, const Vector<Dim>& end, double fill) {
+  Vector<std::pair<Dim, Dim>> pads(x->rank() - begin.size(), {b.dim(0), b.dim(0)});
   for (size_t i = 0; i < begin.size(); ++i) pads.emplace_back(b.dim(begin[i]), end[i]);
   return b.pad(x, pads, "constant", b.scalar(x->dtype, fill));
 }
@@ -131,7 +131,7 @@ onnx::Value* plane_indices(onnx::Builder& b, onnx::Value* indices, onnx::Value* 
 
 // Whether the window is dynamic: then it can only be all of the input, which is checked.
 bool takes_in_everything(Call& c, size_t dims) {
-  std::vector<Dim> kernel = c.sizes("kernel_size");
+  Vector<Dim> kernel = c.sizes("kernel_size");
   if (std::all_of(kernel.begin(), kernel.end(), [](Dim d) { return d.is_constant(); })) return false;
   const Shape& shape = c.tensor("self")->shape;
   kernel.resize(dims, kernel[0]);
@@ -149,13 +149,13 @@ bool takes_in_everything(Call& c, size_t dims) {
 
 onnx::Value* pooled_whole(Call& c, size_t dims, std::string_view reduction) {
   onnx::Value* x = c.tensor("self");
-  std::vector<int64_t> axes(dims);
+  Vector<int64_t> axes(dims);
   std::iota(axes.begin(), axes.end(), static_cast<int64_t>(x->rank() - dims));
   return c.onnx.reduce(reduction, x, axes, true);
 }
 
 // The maxima and, if asked for, their positions.
-std::vector<onnx::Value*> max_pool(Call& c, bool indices) {
+Vector<onnx::Value*> max_pool(Call& c, bool indices) {
   size_t dims = dims_of(c);
   if (!indices && takes_in_everything(c, dims)) return {pooled_whole(c, dims, "ReduceMax")};
   Window given = window_of(c, dims);
@@ -171,7 +171,7 @@ std::vector<onnx::Value*> max_pool(Call& c, bool indices) {
     Ints begin(dims, 0);
     if (w.ceil) w.ceil = ceil_matters(b, x, w);
     if (w.ceil && !ceil_agrees(b, x, w)) {
-      std::vector<Dim> end = missing_at_end(b, x, w);
+      Vector<Dim> end = missing_at_end(b, x, w);
       for (size_t i = 0; i < dims; ++i) end[i] = b.sym.add(end[i], b.dim(w.padding[i]));
       x = padded(b, x, w.padding, end, lowest(x->dtype));
       std::swap(begin, w.padding);
@@ -182,7 +182,7 @@ std::vector<onnx::Value*> max_pool(Call& c, bool indices) {
     const bool unpadded = std::ranges::all_of(w.padding, [](int64_t p) { return p == 0; });
     if (x->producer && x->producer->op_type == "Pad" && unpadded && !w.ceil)
       attributes.push_back({"auto_pad", std::string("VALID")});
-    std::vector<onnx::Value*> both = b.op_n("MaxPool", {x}, attributes, indices ? 2 : 1);
+    Vector<onnx::Value*> both = b.op_n("MaxPool", {x}, attributes, indices ? 2 : 1);
     if (indices) both[1] = plane_indices(b, both[1], x, begin, sizes);
     return both;
   });
@@ -208,7 +208,7 @@ Value avg_pool(Call& c) {
     if (count_pads) a.insert(a.begin() + (window.ceil ? 1 : 0), {"count_include_pad", int64_t{1}});
     return b.op("AveragePool", {x}, a);
   };
-  return batched(b, input, dims, [&](onnx::Value* x) -> std::vector<onnx::Value*> {
+  return batched(b, input, dims, [&](onnx::Value* x) -> Vector<onnx::Value*> {
     double volume = 1;
     for (int64_t k : w.kernel) volume *= static_cast<double>(k);
     bool pads = std::any_of(w.padding.begin(), w.padding.end(), [](int64_t p) { return p != 0; });
@@ -216,8 +216,8 @@ Value avg_pool(Call& c) {
     bool whole_numbers = !is_float(x->dtype);
     if (!divisor && !w.ceil && !whole_numbers) return {average(x, w, include && pads)};
     // Sums over whole windows of zero-padded elements, divided by what PyTorch counts in each.
-    std::vector<Dim> end = w.ceil ? missing_at_end(b, x, w) : std::vector<Dim>(dims, b.dim(0));
-    auto sums = [&](onnx::Value* v, const Ints& begin, const std::vector<Dim>& ends) {
+    Vector<Dim> end = w.ceil ? missing_at_end(b, x, w) : Vector<Dim>(dims, b.dim(0));
+    auto sums = [&](onnx::Value* v, const Ints& begin, const Vector<Dim>& ends) {
       v = padded(b, v, begin, ends, 0);
       if (whole_numbers) {
         Ints axes(dims);
@@ -229,7 +229,7 @@ Value avg_pool(Call& c) {
       whole.ceil = false;
       return b.mul(average(v, whole, false), b.scalar(v->dtype, volume));
     };
-    std::vector<Dim> both = end;
+    Vector<Dim> both = end;
     for (size_t i = 0; i < dims; ++i) both[i] = b.sym.add(both[i], b.dim(w.padding[i]));
     onnx::Value* total = sums(x, w.padding, both);
     if (divisor) return {b.div(total, b.scalar(x->dtype, static_cast<double>(*divisor)))};
@@ -272,7 +272,7 @@ onnx::Value* window_positions(onnx::Builder& b, Dim in, Dim out) {
 }
 
 // Whether every window of an adaptive pooling has the same size: then it is a plain pooling.
-std::optional<Window> regular_window(const Shape& in, const std::vector<Dim>& out) {
+std::optional<Window> regular_window(const Shape& in, const Vector<Dim>& out) {
   Window w;
   for (size_t i = 0; i < out.size(); ++i) {
     if (!in[i].is_constant() || !out[i].is_constant() || *out[i].constant() == 0 ||
@@ -287,25 +287,25 @@ std::optional<Window> regular_window(const Shape& in, const std::vector<Dim>& ou
 }
 
 // The output sizes asked for; None keeps a size.
-std::vector<Dim> adaptive_sizes(Call& c, const Shape& in) {
+Vector<Dim> adaptive_sizes(Call& c, const Shape& in) {
   const Value& v = c.arg("output_size");
-  std::vector<Dim> out;
-  if (!v.is_list() && !v.is<eval::Tuple>()) return std::vector<Dim>(in.size(), c.size("output_size"));
+  Vector<Dim> out;
+  if (!v.is_list() && !v.is<eval::Tuple>()) return Vector<Dim>(in.size(), c.size("output_size"));
   for (size_t i = 0; i < v.items().size(); ++i) out.push_back(v.items()[i].is_none() ? in[i] : v.items()[i].integer());
   if (out.size() == 1) out.resize(in.size(), out[0]);
   return out;
 }
 
-bool all_ones(const std::vector<Dim>& sizes) {
+bool all_ones(const Vector<Dim>& sizes) {
   return std::all_of(sizes.begin(), sizes.end(), [](Dim d) { return d.is(1); });
 }
 
 Value adaptive_avg_pool(Call& c) {
   size_t dims = dims_of(c);
   onnx::Builder& b = c.onnx;
-  return batched(b, c.tensor("self"), dims, [&](onnx::Value* x) -> std::vector<onnx::Value*> {
+  return batched(b, c.tensor("self"), dims, [&](onnx::Value* x) -> Vector<onnx::Value*> {
     Shape in(x->shape.end() - static_cast<std::ptrdiff_t>(dims), x->shape.end());
-    std::vector<Dim> out = adaptive_sizes(c, in);
+    Vector<Dim> out = adaptive_sizes(c, in);
     if (all_ones(out)) {
       // ONNX Runtime has no GlobalAveragePool of float64.
       if (x->dtype != DType::Double) return {b.op("GlobalAveragePool", {x})};
@@ -335,11 +335,11 @@ Value adaptive_avg_pool(Call& c) {
 Value adaptive_max_pool(Call& c) {
   size_t dims = dims_of(c);
   onnx::Builder& b = c.onnx;
-  auto out = batched(b, c.tensor("self"), dims, [&](onnx::Value* x) -> std::vector<onnx::Value*> {
+  auto out = batched(b, c.tensor("self"), dims, [&](onnx::Value* x) -> Vector<onnx::Value*> {
     Shape in(x->shape.end() - static_cast<std::ptrdiff_t>(dims), x->shape.end());
-    std::vector<Dim> sizes = adaptive_sizes(c, in);
+    Vector<Dim> sizes = adaptive_sizes(c, in);
     if (auto w = regular_window(in, sizes)) {
-      std::vector<onnx::Value*> both = b.op_n("MaxPool", {x}, w->attributes(), 2);
+      Vector<onnx::Value*> both = b.op_n("MaxPool", {x}, w->attributes(), 2);
       return {both[0], plane_indices(b, both[1], x, Ints(dims, 0), in)};
     }
     if (all_ones(sizes)) {
@@ -378,7 +378,7 @@ onnx::Value* flat_planes(onnx::Builder& b, onnx::Value* x, size_t dims) {
 }
 
 // `values` at the positions `at` in planes of zeros of these sizes: the last of several that go to one, or their sum.
-Value put_in_planes(Call& c, onnx::Value* values, onnx::Value* at, const std::vector<Dim>& sizes, bool sum) {
+Value put_in_planes(Call& c, onnx::Value* values, onnx::Value* at, const Vector<Dim>& sizes, bool sum) {
   onnx::Builder& b = c.onnx;
   Shape out(values->shape.begin(), values->shape.end() - static_cast<std::ptrdiff_t>(sizes.size())), planes = out;
   planes.push_back(b.numel(sizes));
@@ -396,7 +396,7 @@ Value max_unpool(Call& c) {
 
 Value max_pool_backward(Call& c) {
   const Shape& shape = c.tensor("self")->shape;
-  std::vector<Dim> sizes(shape.end() - static_cast<std::ptrdiff_t>(dims_of(c)), shape.end());
+  Vector<Dim> sizes(shape.end() - static_cast<std::ptrdiff_t>(dims_of(c)), shape.end());
   return put_in_planes(c, c.tensor("grad_output"), c.tensor("indices"), sizes, true);
 }
 
@@ -426,7 +426,7 @@ Value fractional_max_pool(Call& c) {
   size_t dims = dims_of(c);
   Ints kernel = spread(c.integers("kernel_size"), dims), out = spread(c.integers("output_size"), dims);
   onnx::Value* samples = c.tensor("random_samples");
-  std::vector<onnx::Value*> both = batched(b, c.tensor("self"), dims, [&](onnx::Value* x) -> std::vector<onnx::Value*> {
+  Vector<onnx::Value*> both = batched(b, c.tensor("self"), dims, [&](onnx::Value* x) -> Vector<onnx::Value*> {
     // [batch, channels, out..., kernel...]: where each element of each window is in its plane.
     onnx::Value* at = nullptr;
     for (size_t i = 0; i < dims; ++i) {
@@ -466,7 +466,7 @@ void register_pool(Registry& ops) {
     ops.add(fmt::format("aten::max_pool{}d{} -> Tensor", dims, max),
             [](Call& c) -> Value { return max_pool(c, false)[0]; });
     ops.add(fmt::format("aten::max_pool{}d_with_indices{} -> (Tensor, Tensor)", dims, max), [](Call& c) -> Value {
-      std::vector<onnx::Value*> out = max_pool(c, true);
+      Vector<onnx::Value*> out = max_pool(c, true);
       return Value::tuple({out[0], out[1]});
     });
     if (dims > 1) {

@@ -15,7 +15,7 @@ OnnxValue* gathered(Builder& b, OnnxValue* x, OnnxValue* index, int64_t axis) {
   return b.gather(x, index->dtype == DType::Int32 ? index : as_index(b, index), axis);
 }
 
-std::optional<std::vector<int64_t>> known_contents(const OnnxValue* v) {
+std::optional<Vector<int64_t>> known_contents(const OnnxValue* v) {
   return v->contents ? known(*v->contents) : std::nullopt;
 }
 

@@ -9,7 +9,7 @@ namespace lithify::ops {
 onnx::Value* at_least_1d(onnx::Builder& b, onnx::Value* x);
 onnx::Value* as_index(onnx::Builder& b, onnx::Value* x);
 /// The elements, if all are known.
-std::optional<std::vector<int64_t>> known_contents(const onnx::Value* v);
+std::optional<Vector<int64_t>> known_contents(const onnx::Value* v);
 
 /// Gather. It takes positions of int32 and of int64.
 onnx::Value* gathered(onnx::Builder& b, onnx::Value* x, onnx::Value* index, int64_t axis);

@@ -14,6 +14,6 @@ std::string any_arguments();
 /// A position in a list or string of a size; negative ones count from the end.
 size_t list_index(Call& c, size_t size, int64_t i);
 /// The items that the arguments start, end and step choose.
-std::vector<Value> sliced(Call& c, const std::vector<Value>& items);
+Vector<Value> sliced(Call& c, const Vector<Value>& items);
 
 }  // namespace lithify::ops

@@ -14,7 +14,7 @@ Value dtype_value(Call& c, DType t) { return c.sym.constant(torch_number(t)); }
 
 void register_properties(eval::Registry& ops) {
   ops.add("aten::size(Tensor self) -> int[]", [](Call& c) -> Value {
-    std::vector<Value> sizes;
+    Vector<Value> sizes;
     for (Dim d : c.tensor("self")->shape) sizes.push_back(d);
     return Value::list(std::move(sizes));
   });
@@ -65,7 +65,7 @@ void register_properties(eval::Registry& ops) {
   ops.add("aten::stride(Tensor self) -> int[]", [](Call& c) -> Value {
     if (!c.tensor_ref("self")->dense()) c.unsupported("of a tensor that is not contiguous");
     const Shape& shape = c.tensor("self")->shape;
-    std::vector<Value> out(shape.size());
+    Vector<Value> out(shape.size());
     Dim stride = c.sym.constant(1);
     for (size_t i = shape.size(); i-- > 0;) {
       out[i] = stride;

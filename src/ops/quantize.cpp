@@ -1,5 +1,6 @@
 // Quantization: rounding to the steps of a small integer type, as QuantizeLinear and DequantizeLinear.
 #include "ops/quantize.hpp"
+#include "base/checked.hpp"
 
 #include <fmt/format.h>
 
@@ -76,7 +77,7 @@ Scheme scheme(Call& c, std::string_view x) {
   bool channels = c.schema.argument("axis");
   std::string_view scale = c.schema.argument("scales") ? "scales" : "scale";
   std::string_view zero = c.schema.argument("zero_points") ? "zero_points" : "zero_point";
-  int64_t low = static_cast<int64_t>(c.real("quant_min")), high = static_cast<int64_t>(c.real("quant_max"));
+  int64_t low = checked_integer(c.real("quant_min")), high = checked_integer(c.real("quant_max"));
   if (!channels)
     return {one_number(c, scale, DType::Float), one_number(c, zero, DType::Int32), std::nullopt, low, high};
   Ref scales = c.tensor_as(scale, DType::Float);
@@ -85,7 +86,7 @@ Scheme scheme(Call& c, std::string_view x) {
   if (is_float(zeros->dtype)) {
     if (!zeros->constant) c.unsupported("zero points that are not whole numbers");
     for (double z : zeros->constant->reals())
-      if (z != static_cast<double>(static_cast<int64_t>(z))) c.unsupported("zero points that are not whole numbers");
+      if (!exact_integer(z)) c.unsupported("zero points that are not whole numbers");
   }
   return {scales, c.onnx.cast(zeros, DType::Int32), c.dim("axis", c.tensor(x)->rank()), low, high};
 }

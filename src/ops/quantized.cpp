@@ -36,7 +36,23 @@ Scheme scheme(Builder& b, const Quantized& q) {
   return {b.cast(q.scale, DType::Float), q.zero_point, q.axis, natural ? 0 : -128, natural ? 255 : 127};
 }
 
-Ref dequantized(Call& c, const Quantized& q) { return dequantize(c.onnx, scheme(c.onnx, q), q.integers->read(c.onnx)); }
+}  // namespace
+
+Ref dequantized(Builder& b, const Quantized& q) {
+  Ref integers = q.integers->read(b);
+  if (!is_float(q.zero_point->dtype)) return dequantize(b, scheme(b, q), integers);
+  // No QuantizeLinear has zero points that are not whole.
+  auto of_rows = [&](Ref numbers) {
+    onnx::Shape shape(integers->rank(), b.dim(1));
+    shape[static_cast<size_t>(q.axis.value_or(0))] = numbers->shape[0];
+    return b.reshape(b.cast(numbers, DType::Float), shape);
+  };
+  return b.mul(b.sub(b.cast(integers, DType::Float), of_rows(q.zero_point)), of_rows(q.scale));
+}
+
+namespace {
+
+Ref dequantized(Call& c, const Quantized& q) { return ops::dequantized(c.onnx, q); }
 Ref dequantized(Call& c, std::string_view name) { return dequantized(c, quantized(c, name)); }
 
 // x in steps; `integers` is the type of a byte.
@@ -79,7 +95,7 @@ Value quantize_by_channels(Call& c) {
 }
 
 Value quantize_each(Call& c) {
-  std::vector<Value> out;
+  Vector<Value> out;
   Builder& b = c.onnx;
   for (Ref x : c.tensors("tensors")) {
     Dim at = b.dim(static_cast<int64_t>(out.size()));
@@ -90,7 +106,7 @@ Value quantize_each(Call& c) {
 }
 
 Value dequantize_each(Call& c) {
-  std::vector<Value> out;
+  Vector<Value> out;
   for (const Value& v : c.arg("tensors").items()) {
     auto* q = v.get_if<Quantized>();
     out.push_back(q ? dequantized(c, *q) : c.onnx.cast(c.as_tensor(v), DType::Float));
@@ -187,17 +203,16 @@ std::string packed_conv(int dims) {
   return fmt::format("__torch__.torch.classes.quantized.Conv{}dPackedParamsBase", std::max(dims, 2));
 }
 
-// An object of a native class, with what a file would hold of it.
-Value native(std::string_view class_name, std::vector<Value> state) {
+}  // namespace
+
+Value native(std::string_view class_name, Vector<Value> state) {
   auto object = std::make_shared<eval::Object>();
   object->class_name = class_name;
   object->set("__state__", Value::tuple(std::move(state)));
   return object;
 }
 
-}  // namespace
-
-const std::vector<Value>& native_state(Call& c, const Value& v) {
+const Vector<Value>& native_state(Call& c, const Value& v) {
   auto* object = v.get_if<std::shared_ptr<eval::Object>>();
   Value* state = object ? (*object)->attribute("__state__") : nullptr;
   if (!state || !state->is<eval::Tuple>()) c.unsupported("packed parameters that are none");
@@ -211,26 +226,26 @@ bool is_maybe_tensor(const Value& v) { return v.is_none() || v.is_tensor(); }
 struct PackedConv {
   Quantized weight;
   Ref bias;
-  std::vector<int64_t> stride, padding, output_padding, dilation;
+  Vector<int64_t> stride, padding, output_padding, dilation;
   int64_t groups;
   bool transposed;
 };
 
 // A file has the numbers in one tensor: dimensions, stride, padding, dilation, output padding, groups, transposed.
 PackedConv conv_parameters(Call& c, std::string_view name, size_t dims) {
-  const std::vector<Value>& s = native_state(c, c.arg(name));
+  const Vector<Value>& s = native_state(c, c.arg(name));
   auto check = [&](bool fits) {
     if (!fits) c.unsupported("malformed packed parameters");
   };
   check(s.size() == 3 && s[1].is_list() && s[2].is_list());
   auto* version = s[0].get_if<std::string>();
   if (!version || *version != "2") c.unsupported("packed parameters of another version than 2");
-  const std::vector<Value>&tensors = s[1].items(), &optional = s[2].items();
+  const Vector<Value>&tensors = s[1].items(), &optional = s[2].items();
   check(tensors.size() == 2 && tensors[0].is_tensor() && tensors[1].is_quantized() && optional.size() == 1 &&
         is_maybe_tensor(optional[0]));
   Ref config = c.as_tensor(tensors[0]);
   check(config->constant && config->rank() == 1 && is_integer(config->dtype));
-  std::vector<int64_t> numbers = config->constant->integers();
+  Vector<int64_t> numbers = config->constant->integers();
   check(!numbers.empty() && numbers[0] >= 1 && numbers[0] <= 3);
   size_t n = static_cast<size_t>(numbers[0]);
   check(numbers.size() == 4 * n + 3);
@@ -246,7 +261,7 @@ PackedConv conv_parameters(Call& c, std::string_view name, size_t dims) {
                part(2),
                numbers[4 * n + 1],
                numbers[4 * n + 2] != 0};
-  auto least = [](const std::vector<int64_t>& v) { return *std::ranges::min_element(v); };
+  auto least = [](const Vector<int64_t>& v) { return *std::ranges::min_element(v); };
   check(p.weight.integers->rank() == n + 2 && least(p.stride) > 0 && least(p.padding) >= 0 && least(p.dilation) > 0 &&
         least(p.output_padding) >= 0 && p.groups > 0);
   if (n == dims) return p;
@@ -254,23 +269,23 @@ PackedConv conv_parameters(Call& c, std::string_view name, size_t dims) {
   Ref w = p.weight.integers->read(c.onnx);
   check(dims == 1 && n == 2 && w->shape[2].is(1));
   p.weight.integers = std::make_shared<eval::Tensor>(c.onnx.squeeze(w, {2}));
-  for (std::vector<int64_t>* v : {&p.stride, &p.padding, &p.output_padding, &p.dilation}) v->erase(v->begin());
+  for (Vector<int64_t>* v : {&p.stride, &p.padding, &p.output_padding, &p.dilation}) v->erase(v->begin());
   return p;
 }
 
 Value pack_conv(Call& c, int dims, bool transposed) {
   const Quantized& w = quantized(c, "weight");
-  std::vector<double> numbers{static_cast<double>(dims)};
-  auto append = [&](const std::vector<int64_t>& v) {
+  Vector<double> numbers{static_cast<double>(dims)};
+  auto append = [&](const Vector<int64_t>& v) {
     for (size_t i = 0; i < static_cast<size_t>(dims); ++i)
       numbers.push_back(static_cast<double>(v.size() == 1 ? v[0] : v.at(i)));
   };
   for (std::string_view name : {"stride", "padding", "dilation"}) append(c.integers(name));
-  append(transposed ? c.integers("output_padding") : std::vector<int64_t>{0});
+  append(transposed ? c.integers("output_padding") : Vector<int64_t>{0});
   numbers.push_back(static_cast<double>(c.integer("groups")));
   numbers.push_back(transposed);
   Ref config = c.onnx.reals(DType::Int64, {static_cast<int64_t>(numbers.size())}, numbers);
-  return native(packed_conv(dims), {"2", Value::list({config, w}), Value::list(std::vector<Value>{c.arg("bias")})});
+  return native(packed_conv(dims), {"2", Value::list({config, w}), Value::list(Vector<Value>{c.arg("bias")})});
 }
 
 // ---- products -------------------------------------------------------------------------------------------------------
@@ -279,8 +294,8 @@ Value pack_conv(Call& c, int dims, bool transposed) {
 bool has_relu(Call& c) { return c.schema.name.find("_relu") != std::string::npos; }
 Ref activated(Call& c, Ref x) { return has_relu(c) ? c.onnx.op("Relu", {x}) : x; }
 
-Value ints(Call& c, const std::vector<int64_t>& v) {
-  std::vector<Value> out;
+Value ints(Call& c, const Vector<int64_t>& v) {
+  Vector<Value> out;
   for (int64_t n : v) out.push_back(c.number_value(n));
   return Value::list(std::move(out));
 }
@@ -363,7 +378,7 @@ Ref product_of_rounded(Call& c, Ref x, const Quantized& w, bool reduced) {
 }  // namespace
 
 Ref packed_product(Call& c, Ref x, const Value& packed, Rounding rounding) {
-  const std::vector<Value>& s = native_state(c, packed);
+  const Vector<Value>& s = native_state(c, packed);
   bool half = rounding == Rounding::Half;
   bool fits = s.size() == 2 && is_maybe_tensor(s[1]) && (half ? s[0].is_tensor() : s[0].is_quantized());
   auto* q = fits ? s[0].get_if<Quantized>() : nullptr;
@@ -419,10 +434,10 @@ eval::RuleFunction of_two(std::string_view name) {
 }
 
 // The operator on plain tensors of the first argument, and of others by their names.
-eval::RuleFunction of_one(std::vector<std::string_view> others) {
+eval::RuleFunction of_one(Vector<std::string_view> others) {
   return [others = std::move(others)](Call& c) {
     const Quantized& x = quantized(c, c.schema.arguments[0].name);
-    std::vector<Value> arguments{dequantized(c, x)};
+    Vector<Value> arguments{dequantized(c, x)};
     for (std::string_view name : others)
       arguments.push_back(c.arg(name).is_quantized() ? dequantized(c, name) : c.arg(name));
     return rounded(c, call(c, "aten::" + c.schema.name.substr(c.schema.name.find("::") + 2), arguments), x);
@@ -445,8 +460,8 @@ Value quantized_instance_norm(Call& c) {
 }
 
 Value quantized_joined(Call& c) {
-  const std::vector<Value>& parts = c.arg("qx").items();
-  std::vector<Value> numbers;
+  const Vector<Value>& parts = c.arg("qx").items();
+  Vector<Value> numbers;
   for (const Value& v : parts) {
     auto* q = v.get_if<Quantized>();
     if (!q || q->axis) c.unsupported("a tensor that is not quantized by one scale");
@@ -523,7 +538,7 @@ void register_elementwise(Registry& ops) {
       "quantized::instance_norm(Tensor input, Tensor? weight, Tensor? bias, float eps, float output_scale, int "
       "output_zero_point) -> Tensor",
       quantized_instance_norm);
-  const std::pair<std::string_view, std::vector<std::string_view>> of_numbers[] = {
+  const std::pair<std::string_view, Vector<std::string_view>> of_numbers[] = {
       {"hardswish(Tensor input, float output_scale, int output_zero_point)", {}},
       {"sigmoid(Tensor qx, float output_scale, int output_zero_point)", {}},
       {"softmax(Tensor qx, int dim, float output_scale, int output_zero_point)", {"dim"}},
@@ -672,6 +687,7 @@ void register_quantized(Registry& ops) {
   register_linear_of(ops);
   register_elementwise(ops);
   register_aliases(ops);
+  register_quantized_embedding(ops);
 
   using How = eval::Rule::Quantized;
   for (std::string_view name : moved_when_quantized) ops.allow_quantized(How::Moved, {name});

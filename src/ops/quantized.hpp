@@ -1,12 +1,22 @@
-// Packed parameters of quantized layers.
+// Quantized tensors, and packed parameters of quantized layers.
 #pragma once
 
+#include "eval/registry.hpp"
 #include "ops/elementwise.hpp"
 
 namespace lithify::ops {
 
+/// The values that a quantized tensor stands for, as float32.
+Ref dequantized(Builder& b, const eval::Quantized& q);
+
+/// The rules for tables of quantized rows.
+void register_quantized_embedding(eval::Registry& ops);
+
+/// An object of a native class, with what a file would hold of it.
+Value native(std::string_view class_name, Vector<Value> state);
+
 /// What the file holds of an object of a native class; refuses any other value.
-const std::vector<Value>& native_state(Call& c, const Value& object);
+const Vector<Value>& native_state(Call& c, const Value& object);
 
 /// What a layer rounds its input to, which is not quantized yet.
 enum class Rounding {

@@ -45,7 +45,7 @@ Value permutation(Call& c) {
   Builder& b = c.onnx;
   Dim n = c.size("n");
   Ref keys = random(b, "RandomUniform", {n}, DType::Float);
-  std::vector<Ref> sorted = b.op_n("TopK", {keys, b.symbolic(std::vector<Dim>{n})}, {{"axis", int64_t{0}}}, 2);
+  Vector<Ref> sorted = b.op_n("TopK", {keys, b.symbolic(Vector<Dim>{n})}, {{"axis", int64_t{0}}}, 2);
   return b.cast(sorted[1], c.maybe_dtype("dtype").value_or(DType::Int64));
 }
 
@@ -58,7 +58,7 @@ Value multinomial(Call& c) {
   if (!c.flag("replacement") || count.is(1)) {
     Ref speed = b.div(p, exponential(b, p->shape, p->dtype, 1));
     if (count.is(1)) return b.op("ArgMax", {speed}, {{"axis", axis}});
-    return b.op_n("TopK", {speed, b.symbolic(std::vector<Dim>{count})}, {{"axis", axis}}, 2)[1];
+    return b.op_n("TopK", {speed, b.symbolic(Vector<Dim>{count})}, {{"axis", axis}}, 2)[1];
   }
   // The class in whose share of the whole a uniform number falls.
   Ref ends = b.op("CumSum", {p, b.scalar_int(DType::Int64, axis)});
@@ -162,7 +162,7 @@ void register_rand(eval::Registry& ops) {
 
 Ref random(Builder& b, const std::string& kind, const Shape& shape, DType t, onnx::Attributes attributes) {
   attributes.push_back({"dtype", static_cast<int64_t>(t)});
-  std::vector<int64_t> sizes;
+  Vector<int64_t> sizes;
   for (Dim d : shape)
     if (d.is_constant()) sizes.push_back(*d.constant());
   if (sizes.size() == shape.size()) {

@@ -13,7 +13,7 @@
 namespace lithify::ops {
 namespace {
 
-using Axes = std::vector<int64_t>;
+using Axes = Vector<int64_t>;
 
 Axes all_axes(Ref x) {
   Axes axes(x->rank());
@@ -98,7 +98,7 @@ Value count_nonzero(Call& c) {
 // The dimensions that broadcasting to the shape of self would have given are summed.
 Value sum_to_size(Call& c) {
   Ref x = c.tensor("self");
-  std::vector<Dim> size = c.sizes("size");
+  Vector<Dim> size = c.sizes("size");
   if (size.size() > x->rank()) c.mismatch("self has fewer dimensions than the size");
   size_t lead = x->rank() - size.size();
   Axes axes;
@@ -299,7 +299,7 @@ Value linalg_vector_norm(Call& c) {
 Value singular_norm(Call& c, Ref x, const Axes& axes, std::string_view reduction) {
   Builder& b = c.onnx;
   if (axes.size() != 2) c.mismatch("a matrix is needed");
-  std::vector<int64_t> perm;
+  Vector<int64_t> perm;
   for (int64_t i = 0; i < static_cast<int64_t>(x->rank()); ++i)
     if (i != axes[0] && i != axes[1]) perm.push_back(i);
   perm.insert(perm.end(), axes.begin(), axes.end());
@@ -349,7 +349,7 @@ Value diff(Call& c) {
   Builder& b = c.onnx;
   Ref x = c.tensor("self");
   int64_t axis = c.dim("dim", x->rank());
-  std::vector<Ref> parts{x};
+  Vector<Ref> parts{x};
   if (Ref before = c.maybe_tensor("prepend")) parts.insert(parts.begin(), before);
   if (Ref after = c.maybe_tensor("append")) parts.push_back(after);
   x = b.concat(parts, axis);
@@ -378,7 +378,7 @@ Ranked top(Builder& b, Ref x, Dim k, int64_t axis, bool largest, bool sorted = t
   if (x->rank() == 0) return {x, no_indices(b)};
   Ref key = x->dtype == DType::Bool ? b.cast(x, DType::Int32) : ordered(b, x, true);
   onnx::Attributes attributes{{"axis", axis}, {"largest", int64_t{largest}}, {"sorted", int64_t{sorted}}};
-  std::vector<Ref> out = b.op_n("TopK", {key, b.symbolic(std::vector<Dim>{k})}, attributes, 2);
+  Vector<Ref> out = b.op_n("TopK", {key, b.symbolic(Vector<Dim>{k})}, attributes, 2);
   if (may_be_nan(x)) return {b.op("GatherElements", {x, out[1]}, {{"axis", axis}}), out[1]};
   return {b.cast(out[0], x->dtype), out[1]};
 }

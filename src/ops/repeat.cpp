@@ -8,18 +8,18 @@ namespace {
 
 // A body of outputs [again, carried..., kept...] by `run`, which is given the number of the iteration, the condition
 // and what is carried.
-std::vector<Ref> loop(Builder& b, Ref most, const std::vector<Ref>& start, std::optional<Dim> iterations,
-                      const std::function<std::vector<Ref>(Ref, Ref, const std::vector<Ref>&)>& run) {
+Vector<Ref> loop(Builder& b, Ref most, const Vector<Ref>& start, std::optional<Dim> iterations,
+                 const std::function<Vector<Ref>(Ref, Ref, const Vector<Ref>&)>& run) {
   std::shared_ptr<onnx::Graph> body = b.new_body(Builder::Body::Loop);
-  std::vector<Builder::Fact> facts;
+  Vector<Builder::Fact> facts;
   b.enter(*body);
   Ref iteration = b.input("iteration", DType::Int64, {}), condition = b.input("condition", DType::Bool, {});
-  std::vector<Ref> carried;
+  Vector<Ref> carried;
   for (size_t i = 0; i < start.size(); ++i) {
     facts.push_back({start[i]->dtype, start[i]->shape});
     carried.push_back(b.input(fmt::format("carried{}", i), start[i]->dtype, start[i]->shape));
   }
-  std::vector<Ref> after = run(iteration, condition, carried);
+  Vector<Ref> after = run(iteration, condition, carried);
   for (size_t i = start.size() + 1; i < after.size(); ++i) {
     Shape shape = after[i]->shape;
     shape.insert(shape.begin(), *iterations);
@@ -34,24 +34,23 @@ std::vector<Ref> loop(Builder& b, Ref most, const std::vector<Ref>& start, std::
 
 }  // namespace
 
-std::vector<Ref> repeat(Builder& b, Ref most, const std::vector<Ref>& start,
-                        const std::function<Step(const std::vector<Ref>&)>& step) {
-  return loop(b, most, start, std::nullopt, [&](Ref, Ref always, const std::vector<Ref>& carried) {
+Vector<Ref> repeat(Builder& b, Ref most, const Vector<Ref>& start,
+                   const std::function<Step(const Vector<Ref>&)>& step) {
+  return loop(b, most, start, std::nullopt, [&](Ref, Ref always, const Vector<Ref>& carried) {
     Step after = step(carried);
     after.carried.insert(after.carried.begin(), after.again ? after.again : always);
     return after.carried;
   });
 }
 
-std::vector<Ref> collect(Builder& b, Dim iterations, const std::vector<Ref>& start,
-                         const std::function<Iteration(Ref, const std::vector<Ref>&)>& run) {
-  return loop(b, b.symbolic(iterations), start, iterations,
-              [&](Ref iteration, Ref always, const std::vector<Ref>& carried) {
-                Iteration after = run(iteration, carried);
-                after.carried.insert(after.carried.begin(), always);
-                after.carried.push_back(after.kept);
-                return after.carried;
-              });
+Vector<Ref> collect(Builder& b, Dim iterations, const Vector<Ref>& start,
+                    const std::function<Iteration(Ref, const Vector<Ref>&)>& run) {
+  return loop(b, b.symbolic(iterations), start, iterations, [&](Ref iteration, Ref always, const Vector<Ref>& carried) {
+    Iteration after = run(iteration, carried);
+    after.carried.insert(after.carried.begin(), always);
+    after.carried.push_back(after.kept);
+    return after.carried;
+  });
 }
 
 }  // namespace lithify::ops

@@ -23,7 +23,7 @@ Value reshaped(Call& c, Shape to) {
 namespace {
 
 // The sizes with what -1 stands for. `total` is the number of elements.
-Shape without_minus_one(Call& c, const std::vector<Dim>& sizes, Dim total) {
+Shape without_minus_one(Call& c, const Vector<Dim>& sizes, Dim total) {
   Shape to = sizes;
   auto free = std::find_if(to.begin(), to.end(), [](Dim d) { return d.is(-1); });
   if (free == to.end()) return to;
@@ -79,7 +79,7 @@ std::optional<bool> stays(Call& c, Dim size) {
 }
 
 // Drops the given dimensions where their size is 1; all others of the shape stay.
-Value squeezed(Call& c, const std::vector<int64_t>& dims) {
+Value squeezed(Call& c, const Vector<int64_t>& dims) {
   const Shape from = c.tensor("self")->shape;
   Shape to;
   for (int64_t i = 0; i < static_cast<int64_t>(from.size()); ++i) {
@@ -169,7 +169,7 @@ void register_reshape(eval::Registry& ops) {
     ops.add(fmt::format("aten::atleast_{}d(Tensor self) -> Tensor", n),
             [n](Call& c) { return reshaped(c, at_least(c.sym, c.tensor("self")->shape, n)); });
     ops.add(fmt::format("aten::atleast_{}d.Sequence(Tensor[] tensors) -> Tensor[]", n), [n](Call& c) {
-      std::vector<OnnxValue*> out;
+      Vector<OnnxValue*> out;
       for (OnnxValue* v : c.tensors("tensors")) out.push_back(c.onnx.reshape(v, at_least(c.sym, v->shape, n)));
       return Value::list(out);
     });

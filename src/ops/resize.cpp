@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/checked.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 
@@ -81,8 +82,8 @@ Ref antialiasing_matrix(onnx::Builder& b, Dim in, Dim out, std::optional<double>
   return b.div(weight, b.reduce("ReduceSum", weight, {1}, true));
 }
 
-Ref resize_antialiased(onnx::Builder& b, Ref x, const std::vector<Dim>& sizes,
-                       const std::vector<std::optional<double>>& scales, const Method& m) {
+Ref resize_antialiased(onnx::Builder& b, Ref x, const Vector<Dim>& sizes, const Vector<std::optional<double>>& scales,
+                       const Method& m) {
   auto matrix = [&](size_t i, Dim in) {
     return antialiasing_matrix(b, in, sizes[i], i < scales.size() ? scales[i] : std::nullopt, m);
   };
@@ -167,8 +168,7 @@ onnx::Value* take_nearest(onnx::Builder& b, onnx::Value* x, int64_t axis, const 
   return b.gather(x, b.op("Min", {index, b.symbolic(b.sym.sub(n.in, b.dim(1)))}), axis);
 }
 
-onnx::Value* resize(Call& c, onnx::Value* x, std::vector<Dim> sizes, std::vector<std::optional<double>> scales,
-                    const Method& m) {
+onnx::Value* resize(Call& c, onnx::Value* x, Vector<Dim> sizes, Vector<std::optional<double>> scales, const Method& m) {
   onnx::Builder& b = c.onnx;
   for (Dim& size : sizes) size = positive(b, size);
   // ONNX's own antialiasing knows nothing of these.
@@ -199,7 +199,7 @@ onnx::Value* resize(Call& c, onnx::Value* x, std::vector<Dim> sizes, std::vector
   onnx::Value* roi = c.opset() >= 13 ? nullptr : b.floats({});
   onnx::Value* out;
   if (by_scale) {
-    std::vector<float> factors(lead, 1.0f);
+    Vector<float> factors(lead, 1.0f);
     std::vector<bool> exact;
     for (size_t i = 0; i < dims; ++i) {
       const SingleFactor single = single_factor(b, *scales[i], x->shape[lead + i]);
@@ -221,12 +221,11 @@ onnx::Value* resize(Call& c, onnx::Value* x, std::vector<Dim> sizes, std::vector
 
 // floor(size * scale), for a factor that makes it exact.
 Dim scaled_size(Call& c, Dim size, double scale) {
-  if (auto n = size.constant()) return c.sym.constant(static_cast<int64_t>(static_cast<double>(*n) * scale));
+  if (auto n = size.constant()) return c.sym.constant(checked_integer(static_cast<double>(*n) * scale));
   for (int64_t denominator : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 32, 64}) {
-    double numerator = scale * static_cast<double>(denominator);
-    if (numerator == static_cast<double>(static_cast<int64_t>(numerator)) && numerator >= 1)
-      return c.sym.floor_div(c.sym.mul(size, c.sym.constant(static_cast<int64_t>(numerator))),
-                             c.sym.constant(denominator));
+    const std::optional<int64_t> numerator = exact_integer(scale * static_cast<double>(denominator));
+    if (numerator && *numerator >= 1)
+      return c.sym.floor_div(c.sym.mul(size, c.sym.constant(*numerator)), c.sym.constant(denominator));
   }
   onnx::Value* product =
       c.onnx.mul(c.onnx.cast(c.onnx.symbolic(size), DType::Double), c.onnx.scalar(DType::Double, scale));
@@ -236,7 +235,7 @@ Dim scaled_size(Call& c, Dim size, double scale) {
 // upsample_x(self, output_size, [align_corners,] scales...)
 Value by_size(Call& c, Method m) {
   if (c.schema.argument("align_corners")) m.align_corners = c.flag("align_corners");
-  std::vector<std::optional<double>> scales;
+  Vector<std::optional<double>> scales;
   for (const char* name : {"scales", "scales_d", "scales_h", "scales_w"})
     if (c.schema.argument(name)) scales.push_back(c.maybe_real(name));
   return resize(c, c.tensor("self"), c.sizes("output_size"), scales, m);
@@ -247,9 +246,9 @@ Value by_size_or_scale(Call& c, Method m) {
   onnx::Value* x = c.tensor("input");
   if (c.schema.argument("align_corners")) m.align_corners = c.flag("align_corners");
   if (!c.none("output_size")) return resize(c, x, c.sizes("output_size"), {}, m);
-  std::vector<double> factors = c.reals("scale_factors");
-  std::vector<Dim> sizes;
-  std::vector<std::optional<double>> scales;
+  Vector<double> factors = c.reals("scale_factors");
+  Vector<Dim> sizes;
+  Vector<std::optional<double>> scales;
   for (size_t i = 0; i < factors.size(); ++i) {
     sizes.push_back(scaled_size(c, x->shape[x->rank() - factors.size() + i], factors[i]));
     scales.emplace_back(factors[i]);

@@ -15,7 +15,7 @@ using eval::Registry;
 
 struct Cell {
   std::string_view op;
-  std::vector<int64_t> gates;  // ONNX's gate i is PyTorch's gate gates[i]
+  Vector<int64_t> gates;  // ONNX's gate i is PyTorch's gate gates[i]
   std::string_view activation;
 };
 
@@ -28,7 +28,7 @@ const Cell& cell_of(std::string_view schema_name) {
 }
 
 /// The rows of each weight, gates in ONNX's order, one weight after the other, as [directions, ...].
-onnx::Value* stacked(onnx::Builder& b, const std::vector<std::vector<onnx::Value*>>& directions, const Cell& cell) {
+onnx::Value* stacked(onnx::Builder& b, const Vector<Vector<onnx::Value*>>& directions, const Cell& cell) {
   size_t n = cell.gates.size();
   bool known = true;
   for (auto& weights : directions)
@@ -37,8 +37,8 @@ onnx::Value* stacked(onnx::Builder& b, const std::vector<std::vector<onnx::Value
   shape[0] = b.sym.mul(shape[0], b.dim(static_cast<int64_t>(directions[0].size())));
   shape.insert(shape.begin(), b.dim(static_cast<int64_t>(directions.size())));
   if (known) {
-    std::vector<onnx::Tensor::Piece> pieces;
-    std::vector<int64_t> sizes;
+    Vector<onnx::Tensor::Piece> pieces;
+    Vector<int64_t> sizes;
     for (Dim d : shape) sizes.push_back(*d.constant());
     for (auto& weights : directions)
       for (onnx::Value* w : weights) {
@@ -53,7 +53,7 @@ onnx::Value* stacked(onnx::Builder& b, const std::vector<std::vector<onnx::Value
   for (auto& weights : directions)
     for (onnx::Value* w : weights) {
       Dim length = b.sym.floor_div(w->shape[0], b.dim(static_cast<int64_t>(n)));
-      std::vector<onnx::Value*> parts = b.split(w, std::vector<Dim>(n, length), 0);
+      Vector<onnx::Value*> parts = b.split(w, Vector<Dim>(n, length), 0);
       for (int64_t gate : cell.gates) rows.push_back(parts[static_cast<size_t>(gate)]);
     }
   return b.reshape(b.concat(rows, 0), shape);
@@ -159,7 +159,7 @@ Value pad(Call& c) {
   }
   Dim length = c.size("total_length");
   if (length != p.steps() && length.upper().value_or(1) > 0) {
-    std::vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
+    Vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
     pads[0].second = b.sym.sub(length, p.steps());
     x = b.pad(x, pads, "constant", fill);
     x->shape[0] = length;
@@ -183,7 +183,7 @@ onnx::Value* initial(onnx::Builder& b, onnx::Value* all, int64_t layer, int64_t 
   return b.slice(all, 0, b.dim(layer * directions), b.dim((layer + 1) * directions));
 }
 
-Value recurrent(Call& c, onnx::Value* x, std::vector<onnx::Value*> states, const std::vector<onnx::Value*>& params,
+Value recurrent(Call& c, onnx::Value* x, Vector<onnx::Value*> states, const Vector<onnx::Value*>& params,
                 const Layers& how) {
   onnx::Builder& b = c.onnx;
   const Cell& cell = cell_of(c.schema.name);
@@ -202,9 +202,9 @@ Value recurrent(Call& c, onnx::Value* x, std::vector<onnx::Value*> states, const
   std::optional<int64_t> hidden = params[1]->shape[1].constant();
   if (!hidden) c.unsupported("a hidden size that is known only at run time");
 
-  std::vector<onnx::Inputs> last(lstm ? 2 : 1);
+  Vector<onnx::Inputs> last(lstm ? 2 : 1);
   for (int64_t layer = 0; layer < how.layers; ++layer) {
-    std::vector<std::vector<onnx::Value*>> w, r, bias;
+    Vector<Vector<onnx::Value*>> w, r, bias;
     for (int64_t d = 0; d < directions; ++d) {
       const auto* p = params.data() + static_cast<size_t>(layer * directions + d) * per_direction;
       w.push_back({p[0]});
@@ -217,11 +217,11 @@ Value recurrent(Call& c, onnx::Value* x, std::vector<onnx::Value*> states, const
     onnx::Attributes attributes;
     if (!cell.activation.empty())
       attributes.push_back(
-          {"activations", std::vector<std::string>(static_cast<size_t>(directions), std::string(cell.activation))});
+          {"activations", Vector<std::string>(static_cast<size_t>(directions), std::string(cell.activation))});
     if (how.bidirectional) attributes.push_back({"direction", std::string("bidirectional")});
     attributes.push_back({"hidden_size", *hidden});
     if (cell.op == "GRU") attributes.push_back({"linear_before_reset", int64_t{1}});
-    std::vector<onnx::Value*> out = b.op_n(cell.op, inputs, attributes, lstm ? 3 : 2);
+    Vector<onnx::Value*> out = b.op_n(cell.op, inputs, attributes, lstm ? 3 : 2);
     for (size_t i = 0; i < last.size(); ++i) last[i].push_back(out[i + 1]);
     // [length, directions, batch, hidden] -> [length, batch, directions * hidden]
     onnx::Value* y = out[0];
@@ -239,7 +239,7 @@ Value recurrent(Call& c, onnx::Value* x, std::vector<onnx::Value*> states, const
   } else if (how.batch_first && directions == 1) {
     x = b.swap_dims(x, 0, 1);
   }
-  std::vector<Value> results{x};
+  Vector<Value> results{x};
   for (onnx::Inputs& l : last) {
     onnx::Value* all = b.concat(l, 0);
     results.push_back(batched ? all : b.squeeze(all, {1}));
@@ -248,10 +248,10 @@ Value recurrent(Call& c, onnx::Value* x, std::vector<onnx::Value*> states, const
 }
 
 // The initial states.
-std::vector<onnx::Value*> states_of(Call& c) {
+Vector<onnx::Value*> states_of(Call& c) {
   if (c.flag("train") && c.real("dropout") != 0 && c.integer("num_layers") > 1)
     c.unsupported("dropout in training mode");
-  return c.schema.name == "aten::lstm" ? c.tensors("hx") : std::vector<onnx::Value*>{c.tensor("hx")};
+  return c.schema.name == "aten::lstm" ? c.tensors("hx") : Vector<onnx::Value*>{c.tensor("hx")};
 }
 
 Value recurrent_input(Call& c) {
@@ -264,7 +264,7 @@ Value recurrent_packed(Call& c) {
   Packing p = packing_of(b, c.tensor("batch_sizes"));
   Value padded = recurrent(c, unpacked(b, c.tensor("data"), p), states_of(c), c.tensors("params"),
                            {c.flag("has_biases"), c.integer("num_layers"), c.flag("bidirectional"), false, p.lengths});
-  std::vector<Value> results = padded.items();
+  Vector<Value> results = padded.items();
   results[0] = packed(b, c.as_tensor(results[0]), p);
   return Value::tuple(std::move(results));
 }
@@ -275,7 +275,7 @@ onnx::Value* projected(Call& c, onnx::Value* x, const char* weight, const char* 
 
 Value lstm_cell(Call& c) {
   onnx::Builder& b = c.onnx;
-  std::vector<onnx::Value*> hx = c.tensors("hx");
+  Vector<onnx::Value*> hx = c.tensors("hx");
   onnx::Value* gates = b.add(projected(c, c.tensor("input"), "w_ih", "b_ih"), projected(c, hx.at(0), "w_hh", "b_hh"));
   auto [hidden, cell] = lstm_step(b, gates, hx.at(1));
   return Value::tuple({hidden, cell});
@@ -290,15 +290,15 @@ Value gru_cell(Call& c) {
 
 LstmState lstm_step(Builder& b, Ref gates, Ref cell) {
   int64_t axis = static_cast<int64_t>(gates->rank()) - 1;
-  std::vector<Ref> g = b.split(gates, std::vector<Dim>(4, cell->shape.back()), axis);
+  Vector<Ref> g = b.split(gates, Vector<Dim>(4, cell->shape.back()), axis);
   cell = b.add(b.mul(b.op("Sigmoid", {g[1]}), cell), b.mul(b.op("Sigmoid", {g[0]}), b.op("Tanh", {g[2]})));
   return {b.mul(b.op("Sigmoid", {g[3]}), b.op("Tanh", {cell})), cell};
 }
 
 Ref gru_step(Builder& b, Ref of_input, Ref of_hidden, Ref hidden) {
   int64_t axis = static_cast<int64_t>(of_input->rank()) - 1;
-  std::vector<Dim> thirds(3, hidden->shape.back());
-  std::vector<Ref> x = b.split(of_input, thirds, axis), h = b.split(of_hidden, thirds, axis);
+  Vector<Dim> thirds(3, hidden->shape.back());
+  Vector<Ref> x = b.split(of_input, thirds, axis), h = b.split(of_hidden, thirds, axis);
   Ref reset = b.op("Sigmoid", {b.add(x[0], h[0])});
   Ref update = b.op("Sigmoid", {b.add(x[1], h[1])});
   Ref fresh = b.op("Tanh", {b.add(x[2], b.mul(reset, h[2]))});

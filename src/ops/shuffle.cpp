@@ -18,8 +18,8 @@ Shape with_sizes(Shape batch, std::initializer_list<Dim> sizes) {
 }
 
 // The last four dimensions in another order.
-std::vector<int64_t> last_permuted(const OnnxValue* x, std::initializer_list<int64_t> order) {
-  std::vector<int64_t> perm = identity_permutation(x->rank());
+Vector<int64_t> last_permuted(const OnnxValue* x, std::initializer_list<int64_t> order) {
+  Vector<int64_t> perm = identity_permutation(x->rank());
   std::transform(order.begin(), order.end(), perm.end() - 4, [&](int64_t i) { return i + rank_of(x) - 4; });
   return perm;
 }
@@ -53,7 +53,7 @@ Value pixel_unshuffle(Call& c) {
     Shape flat = with_sizes({c.sym.product(batch)}, {channels, x->shape.end()[-2], x->shape.end()[-1]});
     OnnxValue* y = c.onnx.op("SpaceToDepth", {c.onnx.reshape(x, flat)}, {{"blocksize", factor}});
     // ONNX has the channels of the image innermost, PyTorch has them outermost.
-    std::vector<int64_t> order;
+    Vector<int64_t> order;
     for (int64_t i = 0; i < *channels.constant(); ++i)
       for (int64_t k = 0; k < factor * factor; ++k) order.push_back(k * *channels.constant() + i);
     return c.onnx.reshape(channels.is(1) ? y : c.onnx.gather(y, c.onnx.ints(order), 1), to);
@@ -70,7 +70,7 @@ Value channel_shuffle(Call& c) {
   if (!channels) c.unsupported("a dynamic number of channels");
   if (groups < 1 || *channels % groups != 0)
     c.mismatch(fmt::format("{} channels do not divide into {} groups", *channels, groups));
-  std::vector<int64_t> order;
+  Vector<int64_t> order;
   for (int64_t i = 0; i < *channels / groups; ++i)
     for (int64_t g = 0; g < groups; ++g) order.push_back(g * (*channels / groups) + i);
   return c.onnx.gather(x, c.onnx.ints(order), 1);

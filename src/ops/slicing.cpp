@@ -42,10 +42,11 @@ bool is_one_from_end(const OnnxValue* v, size_t from_end) {
 }
 
 // True at the positions of one axis, to be broadcast over the others.
-OnnxValue* axis_mask(Builder& b, int64_t size, const std::vector<int64_t>& positions, size_t axes_after) {
+OnnxValue* axis_mask(Builder& b, int64_t size, const Vector<int64_t>& positions, size_t axes_after) {
+  b.sym.budget.spend(Limit::Bytes, static_cast<uint64_t>(size));
   std::vector<bool> mask(static_cast<size_t>(size));
-  for (int64_t p : positions) mask[static_cast<size_t>(p)] = true;
-  std::vector<int64_t> sizes(axes_after + 1, 1);
+  for (int64_t p : positions) mask.at(static_cast<size_t>(p)) = true;
+  Vector<int64_t> sizes(axes_after + 1, 1);
   sizes[0] = size;
   return bools(b, mask, sizes);
 }
@@ -76,7 +77,7 @@ OnnxValue* slice_mask(Builder& b, Dim size, Dim start, Dim end, size_t axes_afte
 bool is_taken(const OnnxValue* x, const OnnxValue* part, const Slice& s) {
   const onnx::Node* node = onnx::made_by(part, "Slice");
   if (!node || node->inputs[0] != x || node->inputs.size() != 5) return false;
-  const std::vector<Dim> starts{s.start}, ends{s.end};
+  const Vector<Dim> starts{s.start}, ends{s.end};
   const auto& axes = node->inputs[3]->contents;
   return node->inputs[1]->contents == starts && node->inputs[2]->contents == ends && axes && axes->size() == 1 &&
          (*axes)[0].is(s.axis);
@@ -110,8 +111,7 @@ bool is_filled_with(Builder& b, OnnxValue* x, const OnnxValue* number) {
 }
 
 // Positions that are known, of an axis whose size is known.
-OnnxValue* put_known(Builder& b, OnnxValue* x, OnnxValue* changed, int64_t axis,
-                     const std::vector<int64_t>& positions) {
+OnnxValue* put_known(Builder& b, OnnxValue* x, OnnxValue* changed, int64_t axis, const Vector<int64_t>& positions) {
   size_t at = static_cast<size_t>(axis), from_end = x->rank() - at;
   int64_t size = *x->shape[at].constant();
   if (OnnxValue* source = before_expansion(b, changed); is_one_from_end(source, from_end))
@@ -119,15 +119,15 @@ OnnxValue* put_known(Builder& b, OnnxValue* x, OnnxValue* changed, int64_t axis,
   int64_t count = static_cast<int64_t>(positions.size());
   if (axis == 0 && count <= constant_limit) return b.op("ScatterND", {x, int_array(b, positions, {count, 1}), changed});
   if (positions.back() - positions.front() == count - 1) {
-    std::vector<Dim> lengths{b.dim(positions.front()), b.dim(count), b.dim(size - positions.back() - 1)};
+    Vector<Dim> lengths{b.dim(positions.front()), b.dim(count), b.dim(size - positions.back() - 1)};
     size_t index = 1;
     if (lengths[2].is(0)) lengths.pop_back();
     if (lengths[0].is(0)) lengths.erase(lengths.begin()), index = 0;
-    if (lengths.size() == 3) return Piece{axis, lengths, index}.put(b, x, changed);
+    if (lengths.size() == 3) return Piece{axis, std::make_shared<Vector<Dim>>(lengths), index}.put(b, x, changed);
     return index == 0 ? b.concat({changed, b.slice(x, axis, b.dim(count), b.dim(to_the_end))}, axis)
                       : b.concat({b.slice(x, axis, b.dim(0), lengths[0]), changed}, axis);
   }
-  std::vector<int64_t> order(static_cast<size_t>(size));
+  Vector<int64_t> order = known_elements<int64_t>(b.sym, size);
   std::iota(order.begin(), order.end(), 0);
   for (int64_t i = 0; i < count; ++i) order[static_cast<size_t>(positions[static_cast<size_t>(i)])] = size + i;
   return b.gather(b.concat({x, changed}, axis), b.ints(order), axis);
@@ -199,7 +199,7 @@ OnnxValue* Slice::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
       return b.where(b.op("And", {mask(), inner->mask}), inner->number, x);
   }
   auto padded = [&](OnnxValue* inner, Dim before, Dim after, OnnxValue* fill) {
-    std::vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
+    Vector<std::pair<Dim, Dim>> pads(x->rank(), {b.dim(0), b.dim(0)});
     pads[static_cast<size_t>(axis)] = {before, after};
     return with_shape(b.pad(inner, pads, "constant", fill), x->shape);
   };
@@ -207,7 +207,7 @@ OnnxValue* Slice::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
   if (OnnxValue* fill = before_expansion(b, x); step == 1 && fill->rank() == 0)
     return padded(changed, first, b.sym.sub(size, last), fill);
   if (is_known) {
-    std::vector<int64_t> positions;
+    Vector<int64_t> positions;
     for (int64_t i = *first.constant(); i < *last.constant(); i += step) positions.push_back(i);
     return positions.empty() ? x : put_known(b, x, changed, axis, positions);
   }
@@ -248,7 +248,7 @@ bool may_overlap(Builder& b, const OnnxValue* x, const OnnxValue* y) {
   for (size_t i = 1; of_one && i < 4; ++i)
     if (!first->inputs[i]->contents || !second->inputs[i]->contents) return false;
   if (!of_one || *first->inputs[3]->contents != *second->inputs[3]->contents) return false;
-  const std::vector<Dim>& axes = *first->inputs[3]->contents;
+  const Vector<Dim>& axes = *first->inputs[3]->contents;
   for (size_t i = 0; i < axes.size(); ++i) {
     const Dim size = first->inputs[0]->shape[static_cast<size_t>(axes[i].constant().value_or(0))];
     auto bound = [&](const onnx::Node* n, size_t input) {
@@ -283,30 +283,30 @@ OnnxValue* Select::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
 }
 
 // Cuts that are a number away from the start or the end need no arithmetic as slices.
-std::vector<OnnxValue*> Piece::all(Builder& b, OnnxValue* x) const {
+Vector<OnnxValue*> Piece::all(Builder& b, OnnxValue* x) const {
   Dim size = x->shape[static_cast<size_t>(axis)], at = b.dim(0);
-  std::vector<Slice> slices;
-  bool simple = lengths.size() > 1 && !known(lengths);
-  for (Dim length : lengths) {
+  Vector<Slice> slices;
+  bool simple = lengths->size() > 1 && !known(*lengths);
+  for (Dim length : *lengths) {
     Dim end = b.sym.add(at, length);
     slices.push_back({axis, from_the_end(b.sym, at, size), from_the_end(b.sym, end, size), 1, length});
     simple = simple && slices.back().start.is_constant() && (end == size || slices.back().end.is_constant());
     at = end;
   }
-  if (!simple) return b.split(x, lengths, axis);
-  std::vector<OnnxValue*> out;
+  if (!simple) return b.split(x, *lengths, axis);
+  Vector<OnnxValue*> out;
   for (const Slice& s : slices) out.push_back(s.take(b, x));
   return out;
 }
 
 OnnxValue* Piece::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
-  std::vector<OnnxValue*> parts = all(b, x);
+  Vector<OnnxValue*> parts = all(b, x);
   parts[index] = changed;
   return b.concat(parts, axis);
 }
 
 OnnxValue* Diagonal::take(Builder& b, OnnxValue* x) const {
-  std::vector<int64_t> perm;
+  Vector<int64_t> perm;
   Shape flat;
   for (size_t i = 0; i < x->rank(); ++i) {
     int64_t d = static_cast<int64_t>(i);
@@ -338,11 +338,11 @@ OnnxValue* Diagonal::merge(Builder& b, OnnxValue* values, Dim rows, Dim columns,
                            OnnxValue* elsewhere) const {
   int64_t before = offset < 0 ? -offset : 0;
   Dim after = b.sym.sub(b.sym.sub(rows, values->shape.back()), b.dim(before));
-  std::vector<std::pair<Dim, Dim>> pads(values->rank(), {b.dim(0), b.dim(0)});
+  Vector<std::pair<Dim, Dim>> pads(values->rank(), {b.dim(0), b.dim(0)});
   pads.back() = {b.dim(before), after};
   OnnxValue* column = b.pad(values, pads, "constant");
   column = b.unsqueeze(column, {static_cast<int64_t>(column->rank())});
-  std::vector<int64_t> perm;
+  Vector<int64_t> perm;
   for (int64_t d = 0; d < static_cast<int64_t>(rank); ++d)
     if (d != dim1 && d != dim2) perm.push_back(d);
   perm.insert(perm.end(), {dim1, dim2});
@@ -357,7 +357,7 @@ OnnxValue* Diagonal::merge(Builder& b, OnnxValue* values, Dim rows, Dim columns,
   lower_shape[0] = lower;
   OnnxValue* mask = nullptr;
   if (upper.is_constant() && lower.is_constant() && *upper.constant() * *lower.constant() <= constant_limit) {
-    std::vector<int64_t> sizes(rank - high, 1);
+    Vector<int64_t> sizes(rank - high, 1);
     sizes[0] = *upper.constant();
     sizes[low - high] = *lower.constant();
     std::vector<bool> on;
@@ -392,13 +392,13 @@ OnnxValue* range(Builder& b, Dim start, Dim end, Dim step, Dim length) {
   return out;
 }
 
-OnnxValue* bools(Builder& b, const std::vector<bool>& values, std::vector<int64_t> sizes) {
+OnnxValue* bools(Builder& b, const std::vector<bool>& values, Vector<int64_t> sizes) {
   std::vector<std::byte> bytes;
   for (bool v : values) bytes.push_back(std::byte{v});
   return b.constant(TensorView::dense(DType::Bool, std::move(sizes), std::move(bytes)));
 }
 
-OnnxValue* int_array(Builder& b, const std::vector<int64_t>& values, std::vector<int64_t> sizes) {
+OnnxValue* int_array(Builder& b, const Vector<int64_t>& values, Vector<int64_t> sizes) {
   std::vector<std::byte> bytes(values.size() * sizeof(int64_t));
   if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   return b.constant(TensorView::dense(DType::Int64, std::move(sizes), std::move(bytes)));
@@ -412,20 +412,20 @@ Shape at_least(sym::Context& sym, Shape shape, size_t rank) {
   return shape;
 }
 
-std::vector<int64_t> identity_permutation(size_t rank) {
-  std::vector<int64_t> out(rank);
+Vector<int64_t> identity_permutation(size_t rank) {
+  Vector<int64_t> out(rank);
   std::iota(out.begin(), out.end(), 0);
   return out;
 }
 
-std::vector<int64_t> inverse_permutation(const std::vector<int64_t>& perm) {
-  std::vector<int64_t> out(perm.size());
+Vector<int64_t> inverse_permutation(const Vector<int64_t>& perm) {
+  Vector<int64_t> out(perm.size());
   for (size_t i = 0; i < perm.size(); ++i) out[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
   return out;
 }
 
-std::optional<std::vector<int64_t>> known(std::span<const Dim> dims) {
-  std::vector<int64_t> out;
+std::optional<Vector<int64_t>> known(std::span<const Dim> dims) {
+  Vector<int64_t> out;
   for (Dim d : dims) {
     if (!d.is_constant()) return std::nullopt;
     out.push_back(*d.constant());

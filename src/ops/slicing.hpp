@@ -56,14 +56,14 @@ struct Select {
 /// One of several pieces that follow one another on an axis.
 struct Piece {
   int64_t axis = 0;
-  std::vector<onnx::Dim> lengths;
+  std::shared_ptr<const Vector<onnx::Dim>> lengths;
   size_t index = 0;
 
   onnx::Value* take(onnx::Builder& b, onnx::Value* x) const { return all(b, x)[index]; }
   onnx::Value* put(onnx::Builder& b, onnx::Value* x, onnx::Value* changed) const;
 
  private:
-  std::vector<onnx::Value*> all(onnx::Builder& b, onnx::Value* x) const;
+  Vector<onnx::Value*> all(onnx::Builder& b, onnx::Value* x) const;
 };
 
 /// The diagonal of two dimensions; it becomes the last dimension.
@@ -96,16 +96,16 @@ eval::Value part_view(eval::Call& c, Part part, std::string_view argument = "sel
 /// int64 values start, start + step, ... below end; there are `length` of them.
 onnx::Value* range(onnx::Builder& b, onnx::Dim start, onnx::Dim end, onnx::Dim step, onnx::Dim length);
 /// A constant of bool.
-onnx::Value* bools(onnx::Builder& b, const std::vector<bool>& values, std::vector<int64_t> sizes);
+onnx::Value* bools(onnx::Builder& b, const std::vector<bool>& values, Vector<int64_t> sizes);
 /// A constant of int64 and any rank.
-onnx::Value* int_array(onnx::Builder& b, const std::vector<int64_t>& values, std::vector<int64_t> sizes);
+onnx::Value* int_array(onnx::Builder& b, const Vector<int64_t>& values, Vector<int64_t> sizes);
 /// A shape of at least `rank` (1 to 3) dimensions, as atleast_1d, atleast_2d and atleast_3d have it.
 onnx::Shape at_least(sym::Context& sym, onnx::Shape shape, size_t rank);
 /// 0, 1, ..., rank - 1: the permutation that changes nothing.
-std::vector<int64_t> identity_permutation(size_t rank);
+Vector<int64_t> identity_permutation(size_t rank);
 /// The permutation that undoes one.
-std::vector<int64_t> inverse_permutation(const std::vector<int64_t>& perm);
+Vector<int64_t> inverse_permutation(const Vector<int64_t>& perm);
 /// The numbers, if all are known.
-std::optional<std::vector<int64_t>> known(std::span<const onnx::Dim> dims);
+std::optional<Vector<int64_t>> known(std::span<const onnx::Dim> dims);
 
 }  // namespace lithify::ops

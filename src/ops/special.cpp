@@ -36,7 +36,7 @@ Ref polynomial(Builder& b, Ref x, std::span<const double> coefficients) {
 
 // x, x + 1, ..., x + n - 1 along a new last dimension.
 Ref successors(Builder& b, Ref x, int64_t n) {
-  std::vector<double> steps;
+  Vector<double> steps;
   for (int64_t i = 0; i < n; ++i) steps.push_back(static_cast<double>(i));
   return b.add(b.unsqueeze(x, {static_cast<int64_t>(x->rank())}), b.reals(DType::Double, {n}, steps));
 }
@@ -138,7 +138,7 @@ constexpr int64_t shift_steps = 10;
 constexpr std::array bernoulli_numbers{1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730};
 
 Ref digamma(Builder& b, Ref x) {
-  std::vector<double> series;
+  Vector<double> series;
   for (size_t j = 0; j < bernoulli_numbers.size(); ++j)
     series.push_back(-bernoulli_numbers[j] / (2.0 * static_cast<double>(j + 1)));
   Ref y = reflected(b, x), w = plus(b, y, shift_steps), inverse = over(b, 1, w), square = b.mul(inverse, inverse);
@@ -155,7 +155,7 @@ Ref polygamma(Builder& b, Ref x, int64_t n) {
   if (n == 0) return digamma(b, x);
   double s = static_cast<double>(n + 1), factorial = std::tgamma(s), sign = n % 2 ? 1 : -1;
   // B_2j / (2j)! s (s + 1) ... (s + 2j - 2)
-  std::vector<double> series;
+  Vector<double> series;
   double factor = s / 2;
   for (size_t j = 0; j < bernoulli_numbers.size(); ++j) {
     series.push_back(bernoulli_numbers[j] * factor);
@@ -169,9 +169,9 @@ Ref polygamma(Builder& b, Ref x, int64_t n) {
   Ref zeta = b.add(last_sum(b, power(successors(b, y, shift_steps), -s)), far);
   Ref out = times(b, zeta, sign * factorial);
   // Derivatives of pi cot(pi x) are polynomials of the cotangent, as its own is -pi (1 + cot^2).
-  std::vector<double> cot{0, pi};
+  Vector<double> cot{0, pi};
   for (int64_t i = 0; i < n; ++i) {
-    std::vector<double> next(cot.size() + 1);
+    Vector<double> next(cot.size() + 1);
     for (size_t k = 1; k < cot.size(); ++k) {
       next[k - 1] -= pi * static_cast<double>(k) * cot[k];
       next[k + 1] -= pi * static_cast<double>(k) * cot[k];
@@ -255,7 +255,7 @@ Ref greatest_divisor(Builder& b, Ref x, Ref y) {
   Shape shape = b.broadcast(x->shape, y->shape);
   x = b.expand(abs(b, x), shape);
   y = b.expand(abs(b, y), shape);
-  return repeat(b, nullptr, {x, y}, [&](const std::vector<Ref>& pair) -> Step {
+  return repeat(b, nullptr, {x, y}, [&](const Vector<Ref>& pair) -> Step {
     Ref zero = like(b, x, 0), none = b.op("Equal", {pair[1], zero});
     Ref rest = b.op("Mod", {pair[0], b.where(none, like(b, x, 1), pair[1])});
     Ref left = b.where(none, pair[0], pair[1]);

@@ -29,20 +29,29 @@ Value unbind(Call& c) {
   }
   if (!count)
     c.unsupported(fmt::format("the number of results would depend on the dynamic size {}", at(x->shape, axis).str()));
-  std::vector<Value> out;
+  make_elements(c, static_cast<size_t>(*count));
+  Vector<Value> out;
   for (int64_t i = 0; i < *count; ++i) out.push_back(part_view(c, Select{axis, c.sym.constant(i)}));
   return Value::list(std::move(out));
 }
 
-Value pieces(Call& c, int64_t axis, const std::vector<Dim>& lengths) {
-  std::vector<Value> out;
-  for (size_t i = 0; i < lengths.size(); ++i) out.push_back(part_view(c, Piece{axis, lengths, i}));
+/// Asks the budget for pieces, each of which is found among all.
+size_t counted_pieces(Call& c, int64_t count) {
+  constexpr int64_t cheap = 16;
+  make_elements(c, static_cast<size_t>(checked_mul(count, std::max<int64_t>(count / cheap, 1))));
+  return static_cast<size_t>(count);
+}
+
+Value pieces(Call& c, int64_t axis, const Vector<Dim>& lengths) {
+  const auto all = std::make_shared<const Vector<Dim>>(lengths);
+  Vector<Value> out;
+  for (size_t i = 0; i < lengths.size(); ++i) out.push_back(part_view(c, Piece{axis, all, i}));
   return Value::list(std::move(out));
 }
 
 // Pieces of `each`, the last of what remains.
 Value pieces_of(Call& c, int64_t axis, Dim size, Dim each, int64_t count) {
-  std::vector<Dim> lengths(static_cast<size_t>(count), each);
+  Vector<Dim> lengths(counted_pieces(c, count), each);
   lengths.back() = c.sym.sub(size, c.sym.mul(each, c.sym.constant(count - 1)));
   return pieces(c, axis, lengths);
 }
@@ -66,7 +75,7 @@ Value split_by_size(Call& c) {
 
 Value split_by_sizes(Call& c, std::string_view argument) {
   OnnxValue* x = c.tensor("self");
-  std::vector<Dim> lengths = c.sizes(argument);
+  Vector<Dim> lengths = c.sizes(argument);
   const int64_t axis = c.dim("dim", x->rank());
   const Dim size = at(x->shape, axis);
   // Tracing makes constants of lengths that the model read from data.
@@ -89,7 +98,7 @@ Value chunk(Call& c) {
   int64_t axis = c.dim("dim", x->rank()), chunks = c.integer("chunks");
   Dim size = at(x->shape, axis);
   if (chunks < 1) c.mismatch("chunks must be at least 1");
-  if (size.is(0)) return pieces(c, axis, std::vector<Dim>(static_cast<size_t>(chunks), size));
+  if (size.is(0)) return pieces(c, axis, Vector<Dim>(counted_pieces(c, chunks), size));
   Dim each = c.sym.ceil_div(size, c.sym.constant(chunks));
   const Dim made = c.sym.ceil_div(size, each);
   const int64_t count = made.constant().value_or(c.sym.sample(made).value_or(chunks));
@@ -97,17 +106,17 @@ Value chunk(Call& c) {
   return pieces_of(c, axis, size, each, count);
 }
 
-Value split_at(Call& c, int64_t axis, const std::vector<Dim>& indices) {
+Value split_at(Call& c, int64_t axis, const Vector<Dim>& indices) {
   OnnxValue* x = c.tensor("self");
   Dim size = at(x->shape, axis), before = c.sym.constant(0);
-  std::vector<Dim> bounds{before}, lengths;
+  Vector<Dim> bounds{before}, lengths;
   for (Dim i : indices) bounds.push_back(clamped_bound(c.sym, i, size));
   bounds.push_back(size);
   for (size_t i = 1; i < bounds.size(); ++i) lengths.push_back(c.sym.sub(bounds[i], bounds[i - 1]));
   if (std::all_of(lengths.begin(), lengths.end(), [](Dim d) { return d.lower().value_or(-1) >= 0; }))
     return pieces(c, axis, lengths);
   // Bounds may cross: then a piece is empty, and they do not add up.
-  std::vector<Value> out;
+  Vector<Value> out;
   for (size_t i = 0; i <= indices.size(); ++i) {
     Dim end = i < indices.size() ? indices[i] : c.sym.constant(to_the_end);
     out.push_back(part_view(c, python_slice(c.sym, axis, size, before, end, 1)));
@@ -121,9 +130,10 @@ Value split_into(Call& c, int64_t axis, int64_t sections, bool evenly) {
   Dim size = at(x->shape, axis), count = c.sym.constant(sections);
   if (sections < 1) c.mismatch("there must be at least 1 section");
   if (std::optional<Dim> each = c.sym.divide_exactly(size, count))
-    return pieces(c, axis, std::vector<Dim>(static_cast<size_t>(sections), *each));
+    return pieces(c, axis, Vector<Dim>(counted_pieces(c, sections), *each));
   if (evenly && size.is_constant()) c.mismatch(fmt::format("{} does not divide into {}", size.str(), sections));
-  std::vector<Dim> lengths;
+  counted_pieces(c, sections);
+  Vector<Dim> lengths;
   // The first size % sections pieces have one element more.
   for (int64_t i = 0; i < sections; ++i)
     lengths.push_back(c.sym.floor_div(c.sym.add(size, c.sym.constant(sections - 1 - i)), count));
@@ -135,7 +145,7 @@ Value split_at_run_time(Call& c, int64_t axis, OnnxValue* positions) {
   std::optional<int64_t> count = positions->shape[0].constant();
   if (!count) c.unsupported("the number of positions must be known at export");
   Builder& b = c.onnx;
-  std::vector<Value> out;
+  Vector<Value> out;
   OnnxValue *before = b.ints({0}), *last = b.ints({to_the_end});
   for (int64_t i = 0; i <= *count; ++i) {
     OnnxValue* end = i < *count ? b.slice(positions, 0, b.dim(i), b.dim(i + 1)) : last;
@@ -152,6 +162,7 @@ Value tensor_split(Call& c) {
   int64_t axis = c.dim("dim", x->rank());
   OnnxValue* by = c.tensor("tensor_indices_or_sections");
   if (by->rank() == 1) return by->contents ? split_at(c, axis, *by->contents) : split_at_run_time(c, axis, by);
+  if (by->rank() > 1) c.mismatch("the positions have more than one dimension");
   std::optional<int64_t> sections = by->contents ? by->contents->front().constant() : std::nullopt;
   // What is unpacked into some names has as many sections, whatever the number at run time is called.
   if (!sections && c.evaluator.unpacked()) sections = static_cast<int64_t>(c.evaluator.unpacked());

@@ -36,10 +36,10 @@ Value unique(Call& c) {
   onnx::Attributes attributes;
   if (by_dim) attributes.push_back({"axis", c.dim("dim", x->rank())});
   Ref given = x->dtype == DType::Bool ? b.cast(x, DType::Int64) : x;
-  std::vector<Ref> out = b.op_n("Unique", {given}, attributes, 4);
+  Vector<Ref> out = b.op_n("Unique", {given}, attributes, 4);
   Ref inverse = by_dim ? out[2] : b.reshape(out[2], x->shape);
   // unique_dim gives all of them, asked or not.
-  std::vector<Value> results{b.cast(out[0], x->dtype), by_dim || asked(c, "return_inverse") ? inverse : nothing(b)};
+  Vector<Value> results{b.cast(out[0], x->dtype), by_dim || asked(c, "return_inverse") ? inverse : nothing(b)};
   if (c.schema.argument("return_counts")) results.push_back(by_dim || asked(c, "return_counts") ? out[3] : nothing(b));
   return Value::tuple(std::move(results));
 }
@@ -53,7 +53,7 @@ Value unique_consecutive(Call& c) {
   Ref rows = by_dim ? x : flat(b, x);
   auto [later, sooner] = neighbors(b, rows, axis);
   Ref differs = compare(b, "NotEqual", later, sooner);
-  std::vector<int64_t> others;
+  Vector<int64_t> others;
   for (int64_t i = 0; i < static_cast<int64_t>(rows->rank()); ++i)
     if (i != axis) others.push_back(i);
   if (!others.empty()) differs = truth(b, b.reduce("ReduceMax", b.cast(differs, DType::Int32), others, false));
@@ -62,7 +62,7 @@ Value unique_consecutive(Call& c) {
   Ref inverse = b.sub(b.op("CumSum", {b.cast(first, DType::Int64), integer(b, 0)}), integer(b, 1));
   Ref starts = b.reshape(b.op("NonZero", {first}), {size_of(values, axis)});
   Ref ends =
-      b.concat({b.slice(starts, 0, b.dim(1), b.dim(to_the_end)), b.symbolic(std::vector<Dim>{size_of(rows, axis)})}, 0);
+      b.concat({b.slice(starts, 0, b.dim(1), b.dim(to_the_end)), b.symbolic(Vector<Dim>{size_of(rows, axis)})}, 0);
   return Value::tuple({values,
                        asked(c, "return_inverse") ? (by_dim ? inverse : b.reshape(inverse, x->shape)) : nothing(b),
                        asked(c, "return_counts") ? b.sub(ends, starts) : nothing(b)});
@@ -82,7 +82,7 @@ Ref counted(Builder& b, Ref positions, Ref weights, Dim n) {
 Value bincount(Call& c) {
   Builder& b = c.onnx;
   Ref x = b.cast(c.tensor("self"), DType::Int64);
-  Ref least = b.symbolic(std::vector<Dim>{b.sym.sub(c.size("minlength"), b.dim(1))});
+  Ref least = b.symbolic(Vector<Dim>{b.sym.sub(c.size("minlength"), b.dim(1))});
   Ref highest = b.reduce("ReduceMax", b.concat({x, least}, 0), {0}, false);
   Dim n = b.symbol_of(b.add(highest, integer(b, 1)), "bins", 0);
   Ref weights = c.maybe_tensor("weights");
@@ -121,14 +121,16 @@ Value histc(Call& c) {
 
 // Edges as linspace has them, counted from the nearer end.
 Ref even_edges(Builder& b, const Range& r, int64_t bins) {
-  std::vector<double> from_low, from_high, nearer;
+  if (bins < 1) throw Error(Code::ShapeMismatch, fmt::format("a histogram of {} bins", bins));
+  Vector<double> from_low = known_elements<double>(b.sym, bins + 1), from_high = from_low, nearer = from_low;
   for (int64_t i = 0; i <= bins; ++i) {
-    from_low.push_back(static_cast<double>(i));
-    from_high.push_back(static_cast<double>(bins - i));
-    nearer.push_back(i < (bins + 1) / 2);
+    const auto at = static_cast<size_t>(i);
+    from_low[at] = static_cast<double>(i);
+    from_high[at] = static_cast<double>(bins - i);
+    nearer[at] = i < (bins + 1) / 2;
   }
   DType t = r.low->dtype;
-  std::vector<int64_t> sizes{bins + 1};
+  Vector<int64_t> sizes{bins + 1};
   Ref step = b.div(b.sub(r.high, r.low), b.scalar(t, static_cast<double>(bins)));
   Ref up = b.add(r.low, b.mul(step, b.reals(t, sizes, from_low)));
   Ref down = b.sub(r.high, b.mul(step, b.reals(t, sizes, from_high)));
@@ -161,7 +163,7 @@ Binned binned(Builder& b, Ref x, Ref edges) {
 }
 
 // Of points of as many dimensions as there are `edges`: [n, dimensions].
-Ref histogram_of(Call& c, Ref points, const std::vector<Ref>& edges) {
+Ref histogram_of(Call& c, Ref points, const Vector<Ref>& edges) {
   Builder& b = c.onnx;
   Shape shape;
   Ref position = nullptr, inside = nullptr;
@@ -193,14 +195,15 @@ Value histogramdd(Call& c) {
   size_t dims = static_cast<size_t>(*x->shape.back().constant());
   Shape lead(x->shape.begin(), x->shape.end() - 1);
   Ref points = b.reshape(x, {b.numel(lead), x->shape.back()});
-  std::vector<double> range = c.none("range") ? std::vector<double>{} : c.reals("range");
+  Vector<double> range = c.none("range") ? Vector<double>{} : c.reals("range");
   if (!range.empty() && range.size() != 2 * dims) c.mismatch("a range for each dimension is needed");
-  std::vector<Ref> edges;
+  Vector<Ref> edges;
   const eval::SchemaArgument& bins = *c.schema.argument("bins");
   if (bins.kind == eval::SchemaArgument::Kind::Tensor) {
     edges = c.tensors("bins");
   } else {
-    std::vector<int64_t> counts = bins.list ? c.integers("bins") : std::vector<int64_t>(dims, c.integer("bins"));
+    Vector<int64_t> counts =
+        bins.list ? c.integers("bins") : known_elements(b.sym, static_cast<int64_t>(dims), c.integer("bins"));
     for (size_t i = 0; i < counts.size(); ++i) {
       std::optional<std::pair<double, double>> given;
       if (!range.empty()) given = {range[2 * i], range[2 * i + 1]};
@@ -294,13 +297,13 @@ Value quantile(Call& c, bool without_nan) {
     kept[static_cast<size_t>(axis)] = b.dim(1);
   }
   int64_t last = static_cast<int64_t>(x->rank()) - 1;
-  std::vector<int64_t> others;
+  Vector<int64_t> others;
   for (int64_t i = 0; i <= last; ++i)
     if (i != axis) others.push_back(i);
-  std::vector<int64_t> to_last = others;
+  Vector<int64_t> to_last = others;
   to_last.push_back(axis);
   Ref out = quantiles(c, b.transpose(x, to_last), b.reshape(q, {b.numel(q->shape)}), without_nan);
-  std::vector<int64_t> to_first{last};
+  Vector<int64_t> to_first{last};
   for (int64_t i = 0; i < last; ++i) to_first.push_back(i);
   out = b.transpose(out, to_first);
   Shape shape;
@@ -428,7 +431,7 @@ Value trapezoid(Call& c, bool cumulative) {
   int64_t axis = c.dim("dim", y->rank());
   Ref areas = call(c, "aten::mul", {pair_sums(c, y, axis), distances(c, y, axis)});
   Ref sum = cumulative ? call(c, "aten::cumsum", {areas, c.number_value(axis)})
-                       : call(c, "aten::sum", {areas, Value::list(std::vector<Value>{c.number_value(axis)})});
+                       : call(c, "aten::sum", {areas, Value::list(Vector<Value>{c.number_value(axis)})});
   return call(c, "aten::true_divide", {sum, c.number_value(2)});
 }
 
@@ -467,7 +470,7 @@ Ref derivative(Call& c, Ref x, int64_t axis, const Value& spacing, bool parabola
 
 Value gradient(Call& c) {
   Ref x = c.float_tensor("self");
-  std::vector<int64_t> axes;
+  Vector<int64_t> axes;
   if (c.schema.argument("dim")->list) {
     axes = c.dims("dim", x->rank());
   } else if (!c.none("dim")) {
@@ -475,7 +478,7 @@ Value gradient(Call& c) {
   } else {
     for (int64_t i = 0; i < static_cast<int64_t>(x->rank()); ++i) axes.push_back(i);
   }
-  std::vector<Value> spacing(axes.size(), c.number_value(1));
+  Vector<Value> spacing(axes.size(), c.number_value(1));
   if (c.schema.argument("spacing") && !c.none("spacing")) {
     const Value& given = c.arg("spacing");
     bool each = given.is_list() || given.is<eval::Tuple>();
@@ -484,7 +487,7 @@ Value gradient(Call& c) {
   }
   int64_t order = c.integer("edge_order");
   if (order != 1 && order != 2) c.mismatch("edge_order must be 1 or 2");
-  std::vector<Value> out;
+  Vector<Value> out;
   for (size_t i = 0; i < axes.size(); ++i) out.push_back(derivative(c, x, axes[i], spacing[i], order == 2));
   return Value::list(std::move(out));
 }

@@ -27,7 +27,7 @@ OnnxValue* unfolded(Builder& b, OnnxValue* x, int64_t axis, int64_t size, int64_
     Dim covered = b.sym.mul(count, b.dim(size));
     y = b.reshape(Slice{axis, b.dim(0), covered, 1, covered}.take(b, x), to);
   } else if (count.is_constant()) {
-    std::vector<int64_t> indices;
+    Vector<int64_t> indices;
     for (int64_t i = 0; i < *count.constant(); ++i)
       for (int64_t j = 0; j < size; ++j) indices.push_back(i * step + j);
     y = b.gather(x, int_array(b, indices, {*count.constant(), size}), axis);
@@ -36,7 +36,7 @@ OnnxValue* unfolded(Builder& b, OnnxValue* x, int64_t axis, int64_t size, int64_
     OnnxValue* starts = b.unsqueeze(range(b, b.dim(0), limit, b.dim(step), count), {1});
     y = b.gather(x, b.add(starts, arange(b, b.dim(size))), axis);
   }
-  std::vector<int64_t> perm = identity_permutation(y->rank());
+  Vector<int64_t> perm = identity_permutation(y->rank());
   perm.erase(perm.begin() + axis + 1);
   perm.push_back(axis + 1);
   return b.transpose(y, perm);
@@ -51,7 +51,7 @@ Value unfold(Call& c) {
   auto forward = [=](Builder& b, OnnxValue* v) { return unfolded(b, v, axis, size, step); };
   if (size != step || !c.sym.divide_exactly(at(x->shape, axis), c.sym.constant(size))) return c.view("self", forward);
   return c.view("self", forward, [axis](Builder& b, OnnxValue* base, OnnxValue* changed) {
-    std::vector<int64_t> perm = identity_permutation(changed->rank());
+    Vector<int64_t> perm = identity_permutation(changed->rank());
     perm.pop_back();
     perm.insert(perm.begin() + axis + 1, static_cast<int64_t>(perm.size()));
     return b.reshape(b.transpose(changed, perm), base->shape);
@@ -65,13 +65,13 @@ struct Strided {
   Dim offset;
 
   /// The positions themselves, where they are numbers.
-  std::optional<std::vector<int64_t>> numbers() const {
+  std::optional<Vector<int64_t>> numbers() const {
     auto counts = known(sizes), steps = known(strides);
     if (!counts || !steps || !offset.is_constant()) return std::nullopt;
-    if (std::ranges::any_of(*counts, [](int64_t n) { return n < 1; })) return std::vector<int64_t>{};
-    std::vector<int64_t> out{*offset.constant()};
+    if (std::ranges::any_of(*counts, [](int64_t n) { return n < 1; })) return Vector<int64_t>{};
+    Vector<int64_t> out{*offset.constant()};
     for (size_t i = 0; i < counts->size(); ++i) {
-      std::vector<int64_t> next;
+      Vector<int64_t> next;
       for (int64_t p : out)
         for (int64_t k = 0; k < (*counts)[i]; ++k) next.push_back(p + k * (*steps)[i]);
       out = std::move(next);

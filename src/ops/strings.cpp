@@ -60,7 +60,7 @@ Value as_text(std::optional<std::string> text) {
 }
 
 /// A pattern with arguments in the place of each "{}", or of "%s" and "%d".
-std::optional<std::string> formatted(const std::string& pattern, const std::vector<Value>& arguments, bool percent) {
+std::optional<std::string> formatted(const std::string& pattern, const Vector<Value>& arguments, bool percent) {
   std::string out;
   size_t next = 0;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -109,29 +109,33 @@ void register_strings(eval::Registry& ops) {
     for (const Value& v : c.arg("values").items()) {
       const std::optional<std::string> text = shown(v);
       if (!text) return as_text({});
-      out += (&v == c.arg("values").items().data() ? "" : c.text("self")) + *text;
+      const std::string next = (&v == c.arg("values").items().data() ? "" : c.text("self")) + *text;
+      c.sym.budget.spend(Limit::Text, next.size());
+      out += next;
     }
     return out;
   });
   ops.add("aten::replace(str self, str old, str new, int max=-1) -> str", [](Call& c) -> Value {
     std::string s = c.text("self"), from = c.text("old"), to = c.text("new");
-    for (size_t at = 0; !from.empty() && (at = s.find(from, at)) != std::string::npos; at += to.size())
+    for (size_t at = 0; !from.empty() && (at = s.find(from, at)) != std::string::npos; at += to.size()) {
+      c.sym.budget.spend(Limit::Text, s.size() - at + to.size());
       s.replace(at, from.size(), to);
+    }
     return s;
   });
   for (const char* name : {"aten::format", "aten::percentFormat"})
     ops.add(fmt::format("{}(str self{}) -> str", name, any_arguments()), [](Call& c) -> Value {
-      std::vector<Value> arguments;
+      Vector<Value> arguments;
       for (char x = 'a'; x <= 'p'; ++x) arguments.push_back(c.arg(std::string(1, x)));
       return as_text(formatted(c.text("self"), arguments, c.schema.name == "aten::percentFormat"));
     });
   ops.add("aten::list.str(str self) -> str[]", [](Call& c) -> Value {
-    std::vector<Value> out;
+    Vector<Value> out;
     for (char ch : c.text("self")) out.push_back(std::string(1, ch));
     return Value::list(std::move(out));
   });
   ops.add("aten::slice.str(str string, int? start=None, int? end=None, int step=1) -> str", [](Call& c) -> Value {
-    std::vector<Value> letters;
+    Vector<Value> letters;
     for (char ch : c.text("string")) letters.push_back(std::string(1, ch));
     std::string out;
     for (const Value& v : sliced(c, letters)) out += *v.get_if<std::string>();

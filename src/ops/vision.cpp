@@ -36,7 +36,7 @@ Ref coordinates(Builder& b, Dim n, bool corners, DType t) {
 Value affine_grid(Call& c) {
   Builder& b = c.onnx;
   Ref theta = c.tensor("theta");
-  std::vector<Dim> size = c.sizes("size");
+  Vector<Dim> size = c.sizes("size");
   size_t dims = size.size() - 2;
   if (size.size() < 4 || size.size() > 5) c.mismatch("the size must have 4 or 5 numbers");
   // Column i of theta, for all points.
@@ -64,9 +64,9 @@ Value im2col(Call& c) {
   bool batched = x->rank() == 4;
   if (!batched) x = b.unsqueeze(x, {0});
   if (x->rank() != 4) c.mismatch("an image of 2 dimensions is needed");
-  std::vector<int64_t> kernel = c.integers("kernel_size"), dilation = c.integers("dilation"),
-                       padding = c.integers("padding"), stride = c.integers("stride");
-  std::vector<std::pair<Dim, Dim>> pads(2, {b.dim(0), b.dim(0)});
+  Vector<int64_t> kernel = c.integers("kernel_size"), dilation = c.integers("dilation"),
+                  padding = c.integers("padding"), stride = c.integers("stride");
+  Vector<std::pair<Dim, Dim>> pads(2, {b.dim(0), b.dim(0)});
   for (int64_t p : padding) pads.emplace_back(b.dim(p), b.dim(p));
   Shape from = x->shape;
   x = b.pad(x, pads, "constant");
@@ -83,9 +83,9 @@ Value col2im(Call& c) {
   Ref x = c.tensor("self");
   bool batched = x->rank() == 3;
   if (!batched) x = b.unsqueeze(x, {0});
-  std::vector<Dim> size = c.sizes("output_size");
-  std::vector<int64_t> kernel = c.integers("kernel_size"), dilation = c.integers("dilation"),
-                       padding = c.integers("padding"), stride = c.integers("stride");
+  Vector<Dim> size = c.sizes("output_size");
+  Vector<int64_t> kernel = c.integers("kernel_size"), dilation = c.integers("dilation"),
+                  padding = c.integers("padding"), stride = c.integers("stride");
   std::optional<Dim> channels = b.sym.divide_exactly(x->shape[1], b.dim(kernel[0] * kernel[1]));
   if (!channels) c.mismatch("the number of rows is not a multiple of the size of the kernel");
   // Where each element goes in the padded image: [kernel, kernel, steps, steps].

@@ -4,7 +4,7 @@ namespace lithify::ops {
 
 Ref windows(Builder& b, Ref x, const Sliding& s) {
   size_t dims = s.kernel.size(), lead = x->rank() - dims;
-  std::vector<int64_t> perm;
+  Vector<int64_t> perm;
   for (size_t i = 0; i < lead; ++i) perm.push_back(static_cast<int64_t>(i));
   for (size_t i = 0; i < dims; ++i) {
     int64_t reach = s.dilation[i] * (s.kernel[i] - 1) + 1, axis = static_cast<int64_t>(lead + 2 * i);

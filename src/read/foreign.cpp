@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "archive/pickle.hpp"
+#include "read/weights.hpp"
 
 namespace lithify::read {
 namespace {
@@ -34,9 +35,6 @@ std::string load_model_hint() { return fmt::format("load the model in Python and
 std::string download_hint() { return "get the file itself; this one was not downloaded"; }
 
 // ---- what torch.save wrote ----------------------------------------------------------------------------------------
-
-/// A dictionary, plain or ordered.
-bool is_dict(const PickleValue& v) { return v.is(Kind::Dict) || v.calls("collections", "OrderedDict"); }
 
 bool is_tensor(const PickleValue& v) {
   return v.is(Kind::Reduce) && v.head().name().starts_with("_rebuild_") && v.head().module().starts_with("torch.");

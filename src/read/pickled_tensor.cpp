@@ -121,7 +121,8 @@ void check_extent(const TensorView& view, int64_t elements, std::string_view nam
 struct TensorReader::Named {
   std::string key;
   std::optional<DType> dtype;  // none: the storage is untyped
-  int64_t numel;               // elements, or bytes of an untyped storage
+  int64_t numel;               // elements, or bytes of an untyped storage or one of halves
+  bool halves = false;         // whether a byte has two elements, the first in its lower bits
 };
 
 bool TensorReader::is_tensor(const PickleValue& value) {
@@ -138,7 +139,8 @@ TensorReader::Quantized TensorReader::read_quantized(const PickleValue& value, s
   const Arguments args = value.args().items();
   std::shared_ptr<const TensorView>& known = tensors_[value.node()];
   if (!known) {
-    TensorView view = strided(args, std::nullopt, nullptr, name);
+    const Named source = named_storage(args[0], name);
+    TensorView view = source.halves ? halves(source, args, name) : strided(args, std::nullopt, nullptr, name);
     if (view.dtype != DType::QUInt8 && view.dtype != DType::QInt8)
       throw unsupported(name, fmt::format("quantized to {}", name_of(view.dtype)), "quantize to quint8 or qint8");
     view.dtype = view.dtype == DType::QUInt8 ? DType::UInt8 : DType::Int8;
@@ -212,6 +214,26 @@ TensorView TensorReader::strided(Arguments args, std::optional<DType> dtype, con
   return bits.conj || bits.neg ? resolved(view, bits, name) : view;
 }
 
+TensorView TensorReader::halves(const Named& source, Arguments args, std::string_view name) {
+  TensorView packed;
+  packed.dtype = DType::UInt8;
+  packed.sizes = integers(args[2], name);
+  packed.strides = integers(args[3], name);
+  if (packed.sizes.size() != packed.strides.size()) throw malformed(name, "sizes and strides differ in number");
+  if (!args[1].is(Kind::Int) || args[1].integer() != 0 || !packed.contiguous() || packed.sizes.empty() ||
+      packed.sizes.back() % 2 != 0)
+    throw unsupported(name, "a view of elements of 4 bits", {});
+  check_extent(packed, source.numel > std::numeric_limits<int64_t>::max() / 2 ? 0 : 2 * source.numel, name);
+  const std::shared_ptr<const Storage> bytes = storage(source.key, name);
+  const auto count = static_cast<size_t>(packed.numel());
+  if (bytes->bytes.size() < count / 2) throw bad_tensor(name, "has a storage whose record is too short");
+  std::vector<std::byte> elements(count);
+  for (size_t i = 0; i < count; ++i) elements[i] = (bytes->bytes[i / 2] >> (i % 2 * 4)) & std::byte{15};
+  TensorView out = TensorView::dense(DType::UInt8, packed.sizes, std::move(elements));
+  out.dtype = DType::QUInt8;
+  return out;
+}
+
 TensorReader::Named TensorReader::named_storage(const PickleValue& id, std::string_view name) {
   if (!id.is(Kind::Persistent) || !id.args().is(Kind::Tuple)) throw malformed(name, "its storage is missing");
   const Arguments parts = id.args().items();
@@ -221,7 +243,8 @@ TensorReader::Named TensorReader::named_storage(const PickleValue& id, std::stri
   if (!is_plain_key(parts[2].text())) throw malformed(name, "its storage has a key that is not a plain name");
   Named result{std::string(parts[2].text()), std::nullopt, parts[4].integer()};
   if (parts[1].name() == "UntypedStorage") return result;
-  result.dtype = dtype_of_storage(parts[1].name());
+  result.halves = parts[1].name() == "QUInt4x2Storage";
+  result.dtype = result.halves ? DType::QUInt8 : dtype_of_storage(parts[1].name());
   if (!result.dtype)
     throw unsupported(name, fmt::format("of an element type that is not read ({})", parts[1].qualified_name()), {});
   return result;

@@ -65,6 +65,8 @@ class TensorReader {
   /// `dtype` is given where the storage has none; `flags` may be null.
   TensorView strided(Arguments args, std::optional<DType> dtype, const archive::PickleValue* flags,
                      std::string_view name);
+  /// Elements of 4 bits, each in a byte of its own.
+  TensorView halves(const Named& source, Arguments args, std::string_view name);
   Named named_storage(const archive::PickleValue& id, std::string_view name);
   std::shared_ptr<const Storage> storage(const std::string& key, std::string_view name);
 

@@ -8,7 +8,7 @@
 namespace lithify::rewrite {
 namespace {
 
-using Axes = std::vector<int64_t>;
+using Axes = Vector<int64_t>;
 
 const Axes& perm_of(const Node& transpose) { return *transpose.attribute_as<Axes>("perm"); }
 
@@ -19,8 +19,8 @@ Shape shape_at(const Shape& shape, const Axes& axes) {
 }
 
 /// The axes of `fine` that each axis of `coarse` was split into; nothing when it is not so.
-std::optional<std::vector<Axes>> split_axes(Builder& b, const Shape& coarse, const Shape& fine) {
-  std::vector<Axes> groups;
+std::optional<Vector<Axes>> split_axes(Builder& b, const Shape& coarse, const Shape& fine) {
+  Vector<Axes> groups;
   size_t next = 0;
   for (Dim size : coarse) {
     Axes& group = groups.emplace_back();
@@ -81,15 +81,15 @@ std::optional<std::pair<Node*, int64_t>> picked_part(const Node& gather) {
 }
 
 /// The plain slices of the graph, by what they are of and along which axis, in the order of their nodes.
-std::map<std::pair<Value*, int64_t>, std::vector<Range>> all_slices(const Graph& graph) {
-  std::map<std::pair<Value*, int64_t>, std::vector<Range>> out;
+std::map<std::pair<Value*, int64_t>, Vector<Range>> all_slices(const Graph& graph) {
+  std::map<std::pair<Value*, int64_t>, Vector<Range>> out;
   for (Node* n : graph.nodes)
     if (auto s = plain_slice(n)) out[{n->inputs[0], s->first}].push_back(s->second);
   return out;
 }
 
 /// Whether two or more ranges follow one another and make up a whole size, and none is an output of the graph.
-bool covers(const std::vector<Range>& ranges, Dim size, const Graph& graph) {
+bool covers(const Vector<Range>& ranges, Dim size, const Graph& graph) {
   int64_t at = 0;
   for (const Range& r : ranges) {
     const bool is_output = std::ranges::count(graph.outputs, r.node->outputs[0]) > 0;
@@ -120,7 +120,7 @@ void repeat_by_gather(Builder& b, const Uses& uses, Node& n) {
     with_many.insert(with_many.begin() + at, many[axis + 1]);
     result[axis] = b.dim(count * times);
     if (with_many != many || result != to || count * times > 4096) continue;
-    std::vector<int64_t> indices;
+    Vector<int64_t> indices;
     for (int64_t i = 0; i < count * times; ++i) indices.push_back(i / times);
     return become(n, "Gather", {x, b.ints(indices)}, {{"axis", static_cast<int64_t>(axis)}});
   }
@@ -189,7 +189,7 @@ void join_moves(Builder&, const Uses& uses, Node& n) {
 void split_slices(Builder& b) {
   Graph& graph = b.graph();
   auto slices = all_slices(graph);
-  std::unordered_map<const Node*, const std::vector<Range>*> first;  // of slices that are one Split
+  std::unordered_map<const Node*, const Vector<Range>*> first;  // of slices that are one Split
   for (auto& [key, ranges] : slices) {
     const Node* earliest = ranges[0].node;
     std::ranges::sort(ranges, {}, &Range::begin);
@@ -198,14 +198,14 @@ void split_slices(Builder& b) {
   if (first.empty()) return;
   std::unordered_map<Value*, Value*> by;
   b.forget_nodes();
-  std::vector<Node*> old = std::move(graph.nodes);
+  Vector<Node*> old = std::move(graph.nodes);
   graph.nodes.clear();
   for (Node* n : old) {
     if (auto found = first.find(n); found != first.end()) {
       b.scope = n->scope;
-      std::vector<Dim> lengths;
+      Vector<Dim> lengths;
       for (const Range& r : *found->second) lengths.push_back(b.dim(r.end - r.begin));
-      std::vector<Value*> parts = b.split(n->inputs[0], lengths, plain_slice(n)->first);
+      Vector<Value*> parts = b.split(n->inputs[0], lengths, plain_slice(n)->first);
       for (size_t i = 0; i < parts.size(); ++i) by[(*found->second)[i].node->outputs[0]] = parts[i];
     }
     graph.nodes.push_back(n);

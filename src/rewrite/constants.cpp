@@ -32,7 +32,7 @@ void add_if_foldable(Builder& b, Node* n, Foldable& foldable) {
     from.insert(foldable.sources[v].begin(), foldable.sources[v].end());
     v = found->second;
   }
-  const std::vector<Value*> out = onnx::fold(b, copy, most_elements);
+  const Vector<Value*> out = onnx::fold(b, copy, most_elements);
   if (out.empty() || !std::ranges::all_of(out, &Value::is_constant)) return;
   foldable.nodes.insert(n);
   for (size_t i = 0; i < out.size(); ++i) {
@@ -45,7 +45,7 @@ int64_t bytes(const Value* v) { return static_cast<int64_t>(v->constant->nbytes(
 
 /// The results that other nodes use, and by how much each makes the file larger, the smallest first: its own bytes,
 /// less its share of the constants that only results are made from.
-std::vector<std::pair<int64_t, Value*>> costs_of(const std::vector<Node*>& nodes, Foldable& foldable) {
+Vector<std::pair<int64_t, Value*>> costs_of(const Vector<Node*>& nodes, Foldable& foldable) {
   std::unordered_set<Value*> kept, results;
   for (const Node* n : nodes)
     for (Value* v : n->inputs) {
@@ -56,7 +56,7 @@ std::vector<std::pair<int64_t, Value*>> costs_of(const std::vector<Node*>& nodes
   std::unordered_map<Value*, int64_t> sharers;
   for (Value* v : results)
     for (Value* c : foldable.sources[v]) ++sharers[c];
-  std::vector<std::pair<int64_t, Value*>> costs;
+  Vector<std::pair<int64_t, Value*>> costs;
   for (const Node* n : nodes)
     for (Value* v : n->outputs) {
       if (!results.contains(v)) continue;
@@ -75,7 +75,7 @@ std::vector<std::pair<int64_t, Value*>> costs_of(const std::vector<Node*>& nodes
 
 void fold_constants(Builder& b) {
   Graph& graph = b.graph();
-  const std::vector<Node*> nodes = graph.all_nodes();
+  const Vector<Node*> nodes = graph.all_nodes();
   Foldable foldable;
   for (Node* n : nodes) add_if_foldable(b, n, foldable);
   if (foldable.nodes.empty()) return;

@@ -66,11 +66,11 @@ void fold_batch_norm(Builder& b, const Uses& uses, Node& norm) {
       is_float_constant(weight) && uses.of(weight) == 1 && weight->constant->view() && (!bias || bias->constant);
   for (size_t i = 1; i < 5; ++i) known = known && is_float_constant(norm.inputs[i]);
   if (!known) return;
-  const std::vector<double> gamma = norm.inputs[1]->constant->reals(), beta = norm.inputs[2]->constant->reals(),
-                            mean = norm.inputs[3]->constant->reals(), variance = norm.inputs[4]->constant->reals();
-  const std::vector<double> shift = bias ? bias->constant->reals() : std::vector<double>(gamma.size(), 0);
-  auto scale = std::make_shared<std::vector<float>>();
-  std::vector<float> new_bias;
+  const Vector<double> gamma = norm.inputs[1]->constant->reals(), beta = norm.inputs[2]->constant->reals(),
+                       mean = norm.inputs[3]->constant->reals(), variance = norm.inputs[4]->constant->reals();
+  const Vector<double> shift = bias ? bias->constant->reals() : Vector<double>(gamma.size(), 0);
+  auto scale = std::make_shared<Vector<float>>();
+  Vector<float> new_bias;
   const double epsilon = epsilon_of(norm);
   for (size_t i = 0; i < gamma.size(); ++i) {
     const double s = gamma[i] / std::sqrt(variance[i] + epsilon);

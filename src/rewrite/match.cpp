@@ -47,7 +47,7 @@ namespace {
 
 void each_node_of(Builder& b, void (*apply)(Builder&, const Uses&, Node&), const Uses& uses) {
   Graph& graph = b.graph();
-  std::vector<Node*> old = std::move(graph.nodes);
+  Vector<Node*> old = std::move(graph.nodes);
   graph.nodes.clear();
   for (Node* n : old) {
     for (Graph* body : n->bodies()) {

@@ -11,9 +11,9 @@ namespace {
 constexpr size_t worth_sharing = size_t{64} * 1024;
 
 /// The permutation of the first view that gives the second; empty when there is none.
-std::optional<std::vector<int64_t>> permutation(const TensorView& from, const TensorView& to) {
+std::optional<Vector<int64_t>> permutation(const TensorView& from, const TensorView& to) {
   if (from.sizes.size() != to.sizes.size()) return std::nullopt;
-  std::vector<int64_t> perm;
+  Vector<int64_t> perm;
   for (size_t i = 0; i < to.sizes.size(); ++i) {
     size_t j = 0;
     while (j < from.sizes.size() && (from.sizes[j] != to.sizes[i] || from.strides[j] != to.strides[i] ||
@@ -48,14 +48,14 @@ bool derive(Builder& b, Value* from, const Value* to, Node& node) {
 
 void share_weights(Builder& builder) {
   Graph& graph = builder.graph();
-  std::vector<Value*> large;
+  Vector<Value*> large;
   for (Value* v : graph.initializers())
     if (v->constant->view() && v->constant->nbytes() > worth_sharing) large.push_back(v);
   // The order in which the file has a weight is the one that is kept.
   std::stable_partition(large.begin(), large.end(), [](Value* v) { return v->constant->view()->contiguous(); });
 
-  std::vector<Value*> kept;
-  std::vector<Node*> added;
+  Vector<Value*> kept;
+  Vector<Node*> added;
   std::unordered_map<Value*, Value*> by;
   for (Value* v : large) {
     Node node;

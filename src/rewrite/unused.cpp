@@ -65,7 +65,7 @@ class Needed {
   std::unordered_map<const Value*, std::pair<Node*, size_t>> carried_;  // inputs of bodies of loops
   std::unordered_set<const Node*> nodes_;
   std::unordered_set<const Value*> values_;
-  std::vector<Value*> work_;
+  Vector<Value*> work_;
 };
 
 void remove_outputs(Node& n, const Needed& needed) {

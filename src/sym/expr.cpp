@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/diagnostic.hpp"
 #include "sym/given.hpp"
 #include "sym/store.hpp"
 
@@ -13,20 +14,25 @@ namespace lithify::sym {
 
 bool Expr::is_constant() const { return node_ && node_->is_constant(); }
 
-std::optional<int64_t> Expr::constant() const {
+void Known::unknown() {
+  throw Error(Code::UnsupportedArgument, "a size must be known at export here, and is computed from the inputs",
+              "make it a constant of the model");
+}
+
+Known Expr::constant() const {
   if (!is_constant()) return std::nullopt;
   return node_->value();
 }
 
 bool Expr::is_symbol() const { return node_ && node_->kind == Kind::Symbol; }
 
-std::optional<int64_t> Expr::lower() const {
+Known Expr::lower() const {
   if (!node_ || is_constant()) return constant();
   if (!node_->range.has_lower()) return std::nullopt;
   return node_->range.lo;
 }
 
-std::optional<int64_t> Expr::upper() const {
+Known Expr::upper() const {
   if (!node_ || is_constant()) return constant();
   if (!node_->range.has_upper()) return std::nullopt;
   return node_->range.hi;

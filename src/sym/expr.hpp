@@ -19,10 +19,27 @@
 #include <utility>
 #include <vector>
 
+#include "base/budget.hpp"
+
 namespace lithify::sym {
 
 struct Node;      // the interned form; owned by a Context
 class Knowledge;  // of facts that are given for a while; see given.hpp
+
+/// A number, if it is known at export. Taking one that is not throws UnsupportedArgument.
+class Known : public std::optional<int64_t> {
+ public:
+  using std::optional<int64_t>::optional;
+  int64_t operator*() const {
+    if (!has_value()) [[unlikely]]
+      unknown();
+    return std::optional<int64_t>::operator*();
+  }
+  int64_t value() const { return **this; }
+
+ private:
+  [[noreturn]] static void unknown();
+};
 
 /// A symbolic integer: a cheap handle. Valid as long as the Context that made it.
 class Expr {
@@ -35,12 +52,12 @@ class Expr {
 
   bool is_constant() const;
   /// The value if it is a constant.
-  std::optional<int64_t> constant() const;
+  Known constant() const;
   bool is(int64_t v) const { return constant() == v; }
   bool is_symbol() const;
   /// What is known for every value that the symbols may take.
-  std::optional<int64_t> lower() const;
-  std::optional<int64_t> upper() const;
+  Known lower() const;
+  Known upper() const;
   /// A readable formula: "batch", "2*seq + 1", "floor((height - 1)/2) + 1", "max(1, n)".
   std::string str() const;
 
@@ -154,6 +171,7 @@ class Context {
   /// Reports what has to be assumed, unless it holds where the facts do that are given.
   void assume(Assumption a);
   Observer* observer = nullptr;          ///< may be nullptr
+  Budget budget;                         ///< of the evaluation that asks for expressions
   const Knowledge* knowledge = nullptr;  ///< what decisions may rely on; may be nullptr
 
   /// Whether something holds for every value of the symbols for which the given facts do.

@@ -61,6 +61,20 @@ std::optional<Multiple> as_multiple(Context& sym, Expr zero) {
   return std::nullopt;
 }
 
+/// The minima and maxima in an expression, inner ones first.
+void add_extrema(Expr e, std::vector<Expr>& found) {
+  if (e.is_constant() || e.is_symbol()) return;
+  if (kind(e) == Kind::Polynomial) {
+    for (const Term& t : terms(e))
+      for (Expr atom : t.atoms) add_extrema(atom, found);
+    return;
+  }
+  const auto [a, b] = operands(e);
+  add_extrema(a, found);
+  add_extrema(b, found);
+  if (kind(e) == Kind::Min || kind(e) == Kind::Max) found.push_back(e);
+}
+
 }  // namespace
 
 Knowledge::Knowledge(Context& sym, const Knowledge* outer, std::span<const Fact> facts) : sym_(sym) {
@@ -75,6 +89,16 @@ Knowledge::Knowledge(Context& sym, const Knowledge* outer, std::span<const Fact>
 }
 
 Expr Knowledge::known(Expr e) const {
+  if (!never_negative_.empty()) {
+    std::vector<Expr> found;
+    add_extrema(e, found);
+    for (Expr extremum : found) {
+      const auto [a, b] = operands(extremum);
+      const bool is_min = kind(extremum) == Kind::Min;
+      if (states_at_most(a, b)) e = sym_.substitute(e, extremum, is_min ? a : b);
+      if (states_at_most(b, a)) e = sym_.substitute(e, extremum, is_min ? b : a);
+    }
+  }
   for (const auto& [symbol, by] : replaced_) e = sym_.substitute(e, symbol, by);
   return e;
 }

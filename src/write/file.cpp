@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -33,6 +36,20 @@ bool leads_to_descriptor(const fs::path& path) {
 fs::path unique_name(const fs::path& directory) {
   static std::atomic<unsigned> counter{0};
   return directory / fmt::format(".lithify-{}-{}.tmp", ::getpid(), counter++);
+}
+
+/// Whether a name is one that `unique_name` gave to a process that has ended.
+bool is_abandoned(const std::string& name) {
+  int pid = 0, number = 0, end = 0;
+  if (std::sscanf(name.c_str(), ".lithify-%d-%d.tmp%n", &pid, &number, &end) != 2) return false;
+  return end == static_cast<int>(name.size()) && pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+/// Removes what runs left in a directory that were killed there.
+void remove_abandoned(const fs::path& directory) {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored))
+    if (is_abandoned(entry.path().filename().string())) fs::remove(entry.path(), ignored);
 }
 
 fs::path directory_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
@@ -66,7 +83,10 @@ OutputFile::OutputFile(const fs::path& path, uint64_t size) : OutputFile(path) {
   if (!fs::is_directory(directory, ignored))
     throw Error(Code::CannotWrite, fmt::format("there is no directory '{}' for the output", directory.string()),
                 "create it first");
+  remove_abandoned(directory);
   open_temporary();
+  struct stat replaced {};
+  if (::stat(target_.c_str(), &replaced) == 0) ::fchmod(fd_, replaced.st_mode & 07777);
   reserve(size);
 }
 
@@ -79,8 +99,10 @@ void OutputFile::abandon() noexcept {
 }
 
 void OutputFile::open_directly() {
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+  // O_NONBLOCK: a named pipe that nobody reads must not make us wait.
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK);
   if (fd_ < 0) fail(errno);
+  ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) & ~O_NONBLOCK);
   seekable_ = false;
 }
 

@@ -33,8 +33,9 @@ class OutputBuffer : public Output {
 };
 
 /// An output file. Until `commit` it has no name, or a temporary one beside its own; without `commit` it leaves nothing
-/// behind. A symbolic link is followed. What exists and is not a regular file is opened as it is and written to
-/// directly. All functions throw Error(CannotWrite) with the reason of the system.
+/// behind; what a run that was killed left there is removed. A file that is replaced keeps its permissions. A symbolic
+/// link is followed. What exists and is not a regular file is opened as it is and written to directly; a named pipe
+/// that nobody reads is refused. All functions throw Error(CannotWrite) with the reason of the system.
 class OutputFile : public Output {
  public:
   /// `size` bytes are reserved where the file system can do so, so that a full disk is noticed before the work.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <optional>
 
@@ -66,11 +68,33 @@ Encoded encode_within_limit(const onnx::Model& model, const std::string& data_na
   return encoded;
 }
 
+/// Two names for the external data of a model: the one that the present file does not refer to is free. So the model
+/// and its data are replaced as one, by the rename of the model.
+struct DataNames {
+  fs::path free, other;
+
+  explicit DataNames(const fs::path& out) : free(out), other(out) {
+    free += ".data";
+    other += ".1.data";
+    std::error_code ignored;
+    if (fs::exists(free, ignored) && fs::exists(out, ignored) && !mentions(out, other.filename().string()))
+      std::swap(free, other);
+  }
+
+  static bool mentions(const fs::path& file, const std::string& text) {
+    std::error_code ignored;
+    if (!fs::is_regular_file(file, ignored)) return false;
+    std::ifstream in(file, std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    return bytes.find(text) != std::string::npos;
+  }
+};
+
 }  // namespace
 
 WriteResult write_model(const onnx::Model& model, const fs::path& out, const WriteOptions& options) {
-  fs::path data_path = out;
-  data_path += ".data";
+  const DataNames names(out);
+  const fs::path& data_path = names.free;
   const Encoded encoded = encode_within_limit(model, data_path.filename().string(), options.external);
   const Plan plan = plan_of(encoded.message);
   const Plan data_plan = encoded.data ? plan_of(*encoded.data) : Plan();
@@ -95,6 +119,10 @@ WriteResult write_model(const onnx::Model& model, const fs::path& out, const Wri
   file.close();
   if (data_file) data_file->commit();
   file.commit();
+  if (data_file) {
+    std::error_code ignored;
+    fs::remove(names.other, ignored);
+  }
   return result;
 }
 

@@ -157,7 +157,7 @@ def test_discovery(tmp_path: Path) -> None:
     check_sizes(model, tmp_path / "model.onnx")
     command = [str(LITHIFY), "inspect", "--dynamic", "--json", str(pt)]
     report = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
-    assert report["dynamic_inputs"][0]["shape"] == ["x_0", "x_1", "16"]
+    assert report["dynamic_inputs"][0]["shape"] == ["x_0", "x_1", 16]
     assert [d["name"] for d in report["dimensions"]] == ["x_0", "x_1"]
 
 

@@ -73,6 +73,20 @@ TEST_CASE_FIXTURE(Fixture, "a fact about two sizes is known as it is stated") {
   CHECK(sym.equal(t, h) == false);
 }
 
+TEST_CASE_FIXTURE(Fixture, "a minimum is the operand that a fact about two sizes states") {
+  const Expr past = sym.sub(t, s), kept = sym.min(past, n(7)), more = sym.max(past, n(7));
+  CHECK_FALSE(sym.equal(sym.add(kept, s), t).has_value());
+  {
+    const Given given(sym, Facts{{Fact::Kind::Less, past, n(8)}});
+    CHECK(sym.equal(sym.add(kept, s), t) == true);
+    CHECK(sym.equal(more, n(7)) == true);
+  }
+  const Given given(sym, Facts{{Fact::Kind::AtMost, n(8), past}});
+  CHECK(sym.equal(sym.add(kept, s), sym.add(s, n(7))) == true);
+  CHECK(sym.equal(more, past) == true);
+  CHECK_FALSE(sym.equal(kept, sym.min(h, n(7))).has_value());
+}
+
 TEST_CASE_FIXTURE(Fixture, "facts that no size has change nothing") {
   const Given given(sym, Facts{{Fact::Kind::AtMost, s, n(0)}});
   CHECK(sym.less_equal(s, n(0)) == false);

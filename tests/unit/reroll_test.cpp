@@ -11,7 +11,8 @@ namespace {
 
 /// The statements with the loops rerolled; "" where there are none.
 std::string rerolled_text(const std::string& body, Lengths lengths = Lengths::Numbers) {
-  const std::unique_ptr<program::Program> made = rerolled(*trace(body), {0, 1}, lengths);
+  const std::unique_ptr<program::Program> whole = trace(body);
+  const std::unique_ptr<program::Program> made = std::move(rerolled({{whole.get(), {0, 1}}}, lengths)[0]);
   return made ? statements(*made) : "";
 }
 

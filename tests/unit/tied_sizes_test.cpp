@@ -40,6 +40,7 @@ std::string error_of(const std::string& model, const std::string& second_axis,
 TEST_CASE("the size of a dimension that is a formula of others") {
   const Sizes sizes = {{"past", 5}, {"sequence", 3}};
   CHECK(tied_size("past+sequence", sizes) == 8);
+  CHECK(tied_size("Min(past, 3)", sizes) == 3);
   CHECK(tied_size(" past + 2 * sequence", sizes) == 11);
   CHECK(tied_size("(past - 1) // 2", sizes) == 2);
   CHECK(tied_size("past*sequence", sizes) == 15);

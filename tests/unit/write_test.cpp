@@ -336,7 +336,7 @@ TEST_CASE("attributes of every kind") {
 TEST_CASE("pieces follow one another, scaled row by row") {
   TempDir dir;
   Fixture f;
-  const auto scale = std::make_shared<const std::vector<float>>(std::vector<float>{2, -0.5f});
+  const auto scale = std::make_shared<const Vector<float>>(std::vector<float>{2, -0.5f});
   const auto scaled = [&](TensorView view) { return Tensor(view.dtype, view.sizes, {{view, scale}}); };
   std::vector<uint16_t> half, bf16;
   for (const float v : counting(4, 1)) {
@@ -403,7 +403,7 @@ TEST_CASE("a scaled weight larger than a job keeps its rows") {
   TempDir dir;
   Fixture f;
   const int64_t n = 3000;
-  const auto factors = std::make_shared<const std::vector<float>>(counting(static_cast<size_t>(n), 1));
+  const auto factors = std::make_shared<const Vector<float>>(counting(static_cast<size_t>(n), 1));
   const TensorView ones = dense<float>(DType::Float, {1}, {1});
   TensorView expanded = ones;
   expanded.sizes = {n, 2 * n};

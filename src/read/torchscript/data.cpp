@@ -210,17 +210,15 @@ Data DataReader::quantized(const PickleValue& call) {
     items.emplace_back();
     return d;
   }
-  if (name == "per_channel_affine_float_qparams")
-    throw Error(Code::UnsupportedType,
-                fmt::format("the tensor '{}' is quantized with zero points that are not whole", path()));
-  if (name != "per_channel_affine" || parts.size() != 4 || !TensorReader::is_tensor(parts[1]) ||
-      !TensorReader::is_tensor(parts[2]) || !parts[3].is(PickleKind::Int))
+  const bool whole = name == "per_channel_affine";
+  if ((!whole && name != "per_channel_affine_float_qparams") || parts.size() != 4 ||
+      !TensorReader::is_tensor(parts[1]) || !TensorReader::is_tensor(parts[2]) || !parts[3].is(PickleKind::Int))
     throw bad("is a quantized tensor without a scheme that is known");
   for (size_t i : {1, 2, 3}) items.push_back(convert(parts[i]));
   const int64_t axis = items[3].integer, rank = static_cast<int64_t>(integers->sizes.size());
   const TensorView *scales = items[1].tensor.get(), *zeros = items[2].tensor.get();
   const bool fits = axis >= 0 && axis < rank && scales && zeros && is_float(scales->dtype) &&
-                    is_integer(zeros->dtype) && scales->sizes == zeros->sizes &&
+                    (whole ? is_integer(zeros->dtype) : is_float(zeros->dtype)) && scales->sizes == zeros->sizes &&
                     scales->sizes == std::vector{integers->sizes[static_cast<size_t>(axis)]};
   if (!fits) throw bad("is quantized by channels, and has not one scale and zero point for each");
   return d;

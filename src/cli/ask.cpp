@@ -1,4 +1,4 @@
-#include "cli/claims.hpp"
+#include "cli/ask.hpp"
 
 #include <fmt/format.h>
 
