@@ -20,6 +20,7 @@ REFUSED = {
     "hidden_number": "LTH065: the traces diverge here: the number",
     "hidden_tensor": "LTH065: the traces diverge here: a constant tensor has other values",
     "branches_everywhere": "LTH065: the traces diverge here",
+    "padded_to_four": "LTH065: the traces diverge here",
     "branch_on_contents": "LTH030: the model cannot be captured: its code reads a number from a tensor",
     "comparison": "LTH030: the model cannot be captured: its code checks whether two tensors are the same",
     "resize": "LTH030: the model cannot be captured: its code calls resize_as_",

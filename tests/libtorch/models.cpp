@@ -539,12 +539,7 @@ torch::jit::Module loaded(const torch::jit::Module& module) {
 
 Tensor branch_on_size(Tensor x) { return x.size(0) > 4 ? x : x + 1; }
 
-Tensor branch_with_sizes(Tensor x) {
-  const int64_t b = x.size(0), n = x.size(1);
-  if (n > 5) return x.view({n, b}).sum(0) / static_cast<double>(n);
-  return x.reshape({b * n}).view({b, n}).sum(1) * b;
-}
-
+/// How many elements are added is a number that no formula explains.
 Tensor padded_to_four(Tensor x) {
   const int64_t rest = x.size(1) % 4;
   if (rest != 0) x = F::pad(x, F::PadFuncOptions({0, 0, 0, 4 - rest}));
@@ -570,6 +565,7 @@ void refused(Table& t) {
   REFUSED("hidden_number", &hidden_number, x({3, 4}));
   REFUSED("hidden_tensor", &hidden_tensor, x({3, 4}));
   REFUSED("branches_everywhere", &branches_everywhere, x({N, 4}));
+  REFUSED("padded_to_four", &padded_to_four, x({N, L, 2}));
   REFUSED("branch_on_contents", &branch_on_contents, x({N, 4}));
   REFUSED("comparison", &comparison, x({N, 4}));
   REFUSED("resize", nn::CrossMapLRN2d(3), x({2, 6, 4, 4}));
@@ -625,8 +621,6 @@ void models(Table& t) {
   LAYER("loop_over_pieces", &tanh_cell, x({N, L, 4}), x({7, 3}));
   LAYER("loop_that_appends", &moving_average, x({N, L, 4}));
   LAYER("branch_on_size", &branch_on_size, x({N, 4}));
-  LAYER("branch_with_sizes", &branch_with_sizes, x({N, L}));
-  LAYER("padded_to_four", &padded_to_four, x({N, L, 2}));
   if (Model* m = LAYER("with_weights", with_softmax(Mlp()), x({N, 3, 4, 5}))) m->options.output_names = {"likely"};
   LAYER("script", script(), x({N, L, 4}));
   LAYER("script_loaded", loaded(script()), x({N, L, 4}));

@@ -761,19 +761,19 @@ def test_parts_that_are_compiled_when_the_model_runs() -> None:
 
 def exact_type(x: Tensor, y: Tensor) -> Tensor:
     n = int(x.shape[1])
-    if type(n) is not int:
+    if builtins.type(n) is not int:
         raise TypeError("not an int")
     return x * n
 
 
 def no_symbols(x: Tensor, y: Tensor) -> Tensor:
-    if "Integer" in type(x.shape[1]).__name__:
+    if "Integer" in builtins.type(x.shape[1]).__name__:
         raise TypeError("not an int")
     return x * x.shape[1]
 
 
 def only_integers(x: Tensor, y: Tensor) -> Tensor:
-    if type(x.shape[1]) is not int:
+    if builtins.type(x.shape[1]) is not int:
         raise TypeError("not an int")
     return x * x.shape[1]
 
