@@ -138,8 +138,8 @@ def pieces_of_a_number_that_is_data(self: nn.Module, x: Tensor, lengths: Tensor)
 
 @model("Loop")
 def experts_that_are_hit(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
-    out, weights = torch.zeros_like(x[:, 0]), torch.stack([self.linear.weight, -self.linear.weight])
-    mask = nn.functional.one_hot(lengths % 2, 2).permute(1, 0)
+    out, weights = torch.zeros_like(x[:, 0]), torch.stack([self.linear.weight * i for i in range(4)])
+    mask = nn.functional.one_hot(lengths % 4, 4).permute(1, 0)
     for expert in (mask.sum(-1) > 0).nonzero():
         chosen = torch.where(mask[expert].squeeze(0))[0]
         out.index_add_(0, chosen, x[chosen, 0] @ weights[expert[0]])
