@@ -37,6 +37,24 @@ std::vector<std::shared_ptr<const Opened>> rerolled(std::span<const Recording> r
   return rerolled(traces, merge::Lengths::Numbers);
 }
 
+/// Whether each loop has other numbers of iterations in some of the recordings: that it is one shows there.
+bool has_confirmed_loops(const Path& path) {
+  const auto lengths = [](const Recording& r) {
+    std::vector<int64_t> out;
+    for (const program::Stmt& s : r.opened->program().forward().body)
+      if (s.recorded) out.push_back(*s.recorded);
+    return out;
+  };
+  if (path.recordings.empty()) return false;
+  std::vector<int64_t> first = lengths(path.recordings[0]);
+  std::vector<bool> differs(first.size());
+  for (const Recording& r : path.recordings) {
+    const std::vector<int64_t> other = lengths(r);
+    for (size_t i = 0; i < first.size(); ++i) differs[i] = differs[i] || other.at(i) != first[i];
+  }
+  return std::ranges::find(differs, false) == differs.end();
+}
+
 /// The path with these programs in place of its recordings', as far as they have the same loops as one of them. The
 /// others are only good for a check: a loop of one iteration cannot be seen. No recordings where that one has no loops.
 Path with_loops(const Path& path, const std::vector<std::shared_ptr<const Opened>>& loops, size_t first) {
@@ -179,7 +197,7 @@ void Exploration::settle(Path& path) {
     if (Path other = with_loops(path, loops, static_cast<size_t>(largest));
         other.recordings.size() > whole.recordings.size())
       whole = std::move(other);
-  if (whole.recordings.empty()) std::rethrow_exception(why);
+  if (!has_confirmed_loops(whole)) std::rethrow_exception(why);
   path = std::move(whole);
   path.recovered = settle_(path.recordings);
 }

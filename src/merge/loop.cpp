@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <ranges>
 
 #include "merge/expressions.hpp"
 
@@ -167,7 +168,9 @@ std::optional<Stmt> Loop::common(const std::vector<const Stmt*>& all) {
 
 std::optional<Expr> Loop::common(const std::vector<const Expr*>& all) {
   const Expr& first = *all[0];
-  if (std::ranges::all_of(all, [](const Expr* e) { return e->kind == Kind::Name; })) return common_name(all);
+  const auto is_name = [](const Expr* e) { return e->kind == Kind::Name; };
+  if (std::ranges::all_of(all | std::views::drop(1), is_name) && (is_name(&first) || is_element(first)))
+    return common_name(all);
   if (std::ranges::all_of(all, [](const Expr* e) { return e->kind == Kind::Int; })) return common_integer(all);
   if (std::ranges::all_of(all, [](const Expr* e) { return e->kind == Kind::Constant; })) return common_constant(all);
   for (const Expr* e : all)
@@ -306,11 +309,12 @@ std::optional<Expr> Loop::common_name(const std::vector<const Expr*>& all) {
     return true;
   };
   if (const Made* m = made(first)) return made_by(0, 0, m->value) ? std::optional(first) : std::nullopt;
-  if (std::ranges::all_of(all, [&](const Expr* e) { return e->name == first.name; })) return first;
+  if (first.kind == Kind::Name && std::ranges::all_of(all, [&](const Expr* e) { return e->name == first.name; }))
+    return first;
   const Made* second = made(*all[1]);
   if (!second || !made_by(1, 1, second->value)) return std::nullopt;
   for (const Carried& c : carried_)
-    if (c.made == second->value && c.before.name == first.name) return name_of(c.name);
+    if (c.made == second->value && first.kind == Kind::Name && c.before.name == first.name) return name_of(c.name);
   carried_.push_back({second->value, first, new_name_("carried")});
   return name_of(carried_.back().name);
 }

@@ -129,6 +129,32 @@ def grids(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
     return torch.cat(positions, 1)
 
 
+@model("Loop")
+def pieces_of_a_number_that_is_data(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    each = torch.repeat_interleave(lengths, lengths % 3 + 1)
+    rows = torch.arange(each.sum().item()).float()
+    return torch.cat([piece - piece.mean() for piece in rows.split(each.tolist())])
+
+
+@model("Loop")
+def experts_that_are_hit(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    out, weights = torch.zeros_like(x[:, 0]), torch.stack([self.linear.weight * i for i in range(4)])
+    mask = nn.functional.one_hot(lengths % 4, 4).permute(1, 0)
+    for expert in (mask.sum(-1) > 0).nonzero():
+        chosen = torch.where(mask[expert].squeeze(0))[0]
+        out.index_add_(0, chosen, x[chosen, 0] @ weights[expert[0]])
+    return out
+
+
+@model("Loop")
+def experts_by_unique(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    out, weights = torch.zeros_like(x[:, 0]), torch.stack([self.linear.weight * i for i in range(13)])
+    for expert in torch.unique(lengths):
+        chosen = torch.where(lengths == expert)[0]
+        out = out.index_add(0, chosen, x[chosen, 0] @ weights[expert])
+    return out
+
+
 # ---- the tests ------------------------------------------------------------------------------------
 
 

@@ -126,6 +126,18 @@ def greedy_tokens(self: nn.Module, x: Tensor) -> object:
     return torch.stack(tokens, 1)
 
 
+@loop(out=nn.Linear(4, 7), embedding=nn.Embedding(7, 4))
+def beam_step(self: nn.Module, x: Tensor) -> object:
+    scores, state, tokens = zeros(x, 3), x[:, :1].expand(-1, 3, -1), []
+    for t in range(x.shape[1]):
+        all_scores = scores[..., None] + torch.log_softmax(self.out(state + x[:, t : t + 1]), -1)
+        scores, best = all_scores.flatten(1).topk(3, -1)
+        beam, token = best // 7, best % 7
+        state = torch.gather(state, 1, beam[..., None].expand(-1, -1, 4)) + self.embedding(token)
+        tokens.append(token)
+    return torch.stack(tokens, -1), scores
+
+
 # ---- scans ----------------------------------------------------------------------------------------
 
 
@@ -182,6 +194,24 @@ def growing(self: nn.Module, x: Tensor) -> object:
     for t in range(1, x.shape[1]):
         y = torch.cat([y, y[:, -1:] + x[:, t : t + 1]], 1)
     return y
+
+
+@loop()
+def sums_of_the_last_two(self: nn.Module, x: Tensor) -> object:
+    outputs = [x[:, 0], x[:, 0]]
+    for t in range(x.shape[1]):
+        outputs.append(torch.tanh(outputs[-1] + outputs[-2] + x[:, t]))
+    return torch.stack(outputs, 1)
+
+
+@loop()
+def attention_over_what_was(self: nn.Module, x: Tensor) -> object:
+    keys, outputs = x[:, :0], []
+    for t in range(x.shape[1]):
+        keys = torch.cat([keys, x[:, t : t + 1]], 1)
+        weights = torch.softmax((keys * x[:, t : t + 1]).sum(-1), 1)
+        outputs.append((weights[..., None] * keys).sum(1))
+    return torch.stack(outputs, 1)
 
 
 # ---- pieces ---------------------------------------------------------------------------------------
