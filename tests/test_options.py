@@ -27,7 +27,7 @@ DATA = ROOT / "tests" / "data"
 # Members of ExportOptions that are not options: who reads the messages.
 NO_OPTIONS = {"interface"}
 # Options of the program that are not about the model, and short forms.
-OF_THE_PROGRAM = {"--help", "--output", "--json", "--verbose", "--quiet", "--no-recover", "--at"}
+OF_THE_PROGRAM = {"--help", "--output", "--json", "--verbose", "--quiet", "--no-recover", "--at", "--report"}
 # The same option by another function.
 ALSO_IN_C = {"lithify_options_add_also_bytes"}
 

@@ -49,6 +49,7 @@ class Call:
         self.notes: list[str] = []
         self._bounds: _dims.Bounds = {}
         self._discovers = False  # whether the dynamic axes are detected
+        self._hides_tracing = False  # whether the model, which computes something else where it is traced, is not told so
         self.checks = True  # whether exported files may be compared with the model
         self.constants: dict[str, tuple[Any, str]] = {}  # arguments that are no inputs, and why
         _mistakes.check_model(model)
@@ -191,6 +192,8 @@ class Call:
         if kind == "script":
             return self._script()
         if kind == "export":
+            if self._hides_tracing:
+                raise CannotCapture("torch.export cannot capture the model: it computes something else where it is captured")
             return self._export()
         return self._trace_at(sizes, outcomes) if sizes or outcomes else self._trace_sample()
 
@@ -209,7 +212,7 @@ class Call:
         try:
             with undisturbed(self.root, self.training, self.model) as changes:
                 captured = capture(changes)
-            captured.changed = changes.numbers
+            captured.changed = changes.names
             return captured
         except ExportError:
             raise
@@ -234,7 +237,7 @@ class Call:
                 raise _capture.explained(error, self.root, arguments) from error
 
     def _trace(self, arguments: Arguments, outcomes: Mapping[str, bool]) -> Capture:
-        known = _capture.Known(arguments.numbers, self._axes_of_inputs(), outcomes)
+        known = _capture.Known(arguments.numbers, self._axes_of_inputs(), outcomes, hides_tracing=self._hides_tracing)
 
         def traced(changes: Changes) -> Capture:
             check_runs = functools.partial(self._check_runs, arguments)
@@ -249,10 +252,18 @@ class Call:
             except _capture.UsedByPython as used:
                 self._keep_number(used.index, used.where)
                 continue
+            if captured.asked_tracing and not self._hides_tracing and self._is_other_when_traced():
+                self._hides_tracing = True
+                continue
             return self._with_state(captured)
 
+    def _is_other_when_traced(self) -> bool:
+        with self._undisturbed(), contextlib.suppress(Exception):  # code for traces may fail without one
+            return _capture.is_other_when_traced(lambda *t: _capture.run(self.model, self.arguments, t), self.arguments.tensors)
+        return False
+
     def _with_state(self, captured: Capture) -> Capture:
-        """The numbers that a run changes are state where a second run has other results on the sample than the first."""
+        """What a run changes is state where a second run has other results on the sample than the first."""
         if not captured.changed:
             return captured
         with self._undisturbed():
@@ -266,9 +277,21 @@ class Call:
         self.arguments = self.arguments.without(index)
         del self.input_names[index]
 
-    def _export(self) -> Capture:
+    def keep_numbers(self) -> bool:
+        """Makes constants of the arguments that were given as numbers. Whether there are some."""
+        if self.scripted or self.exported:
+            return False
+        self.arguments, self.input_names, self.constants = self._whole[0], list(self._whole[1]), {}
+        self._keep_all_numbers("the file needs to know it")
+        self._whole = self.arguments, list(self.input_names)
+        return bool(self.constants)
+
+    def _keep_all_numbers(self, where: str) -> None:
         for index in reversed([i for i, number in enumerate(self.arguments.numbers) if number is not None]):
-            self._keep_number(index, "torch.export takes numbers as they are")
+            self._keep_number(index, where)
+
+    def _export(self) -> Capture:
+        self._keep_all_numbers("torch.export takes numbers as they are")
         captured = self._captured(
             lambda _: _capture.export(self.root, self.model, self.arguments, self._axes_of_inputs()),
             "torch.export cannot capture the model",

@@ -46,6 +46,7 @@ class Capture:
     followed: Followed | None = None  # what is known of sizes outside of the program, if they were followed
     changed: list[str] = field(default_factory=list)  # numbers of the model that the run changed
     state: list[str] = field(default_factory=list)  # those of them that results depend on
+    asked_tracing: bool = False  # whether the model asked if it is traced
     guards: list[str] = field(default_factory=list)  # where contents are checked: another outcome than the recorded one raises
     notes: list[str] = field(default_factory=list)  # for the user
     keep: list[torch.Tensor] = field(default_factory=list)
@@ -105,6 +106,7 @@ def trace(
     captured.notes += _notes(level, failed)
     captured.data = [text for text in captured.data if text not in follower.checks]
     captured.guards = list(follower.checks)
+    captured.asked_tracing = follower.asked_tracing
     return captured
 
 
@@ -117,7 +119,8 @@ def _notes(level: Level, failed: str) -> list[str]:
 def _recorded(
     root: nn.Module | None, call: Callable[..., Any], arguments: Arguments, functions: Functions, follower: Follower
 ) -> Capture:
-    adapter, outputs, notes = _adapter(root, call, arguments, follower.results)
+    adapter, outputs, notes = _adapter(root, _with_writes(root, call), arguments, follower.results)
+    weights, keep = live_weights(root) if root is not None else ({}, [])  # before the model puts others in their place
     with warnings.catch_warnings(), torch.no_grad(), functions.recorded(), _patched.replaced(follower, _modules(root, call)):
         warnings.simplefilter("ignore")
         sample = [t.clone() for t in arguments.tensors]  # the model may change them
@@ -128,9 +131,33 @@ def _recorded(
             follower.close()
     if not outputs:
         raise CannotRun("the model returns no tensor, and a file needs an output")
-    weights, keep = live_weights(root) if root is not None else ({}, [])
     file = _torch.saved(recorded, weights)
     return Capture("trace", file, weights, outputs, follower.data, follower.followed(), notes=notes, keep=keep)
+
+
+def _with_writes(root: nn.Module | None, call: Callable[..., Any]) -> Callable[..., Any]:
+    """The call, with a write to each registered buffer in whose place it puts a tensor, for the trace to show."""
+    if root is None:
+        return call
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        before = [(m._buffers, name, t) for m in root.modules() for name, t in m._buffers.items() if t is not None]
+        result = call(*args, **kwargs)
+        writes = [(t, new) for buffers, name, t in before if (new := buffers.get(name)) is not t and _fits(new, t)]
+        if not writes:
+            return result
+        leaves: Leaves = []
+        rebuild = flatten(result, "", leaves)  # results may be views of what is written to
+        result = rebuild(iter([v.clone() if isinstance(v, torch.Tensor) else v for _, v in leaves]))
+        for t, new in writes:
+            t.copy_(new)
+        return result
+
+    return run
+
+
+def _fits(new: torch.Tensor | None, old: torch.Tensor) -> bool:
+    return new is not None and new.shape == old.shape and new.dtype == old.dtype
 
 
 def _modules(root: nn.Module | None, call: Callable[..., Any]) -> list[ModuleType]:
@@ -149,7 +176,8 @@ def export(root: nn.Module | None, call: Callable[..., Any], arguments: Argument
     same = True
     with warnings.catch_warnings(), torch.no_grad(), _silent():
         warnings.simplefilter("ignore")
-        program = torch.export.export(adapter, tuple(sample), dynamic_shapes=shapes, strict=False)
+        with _torch.texts_refused():
+            program = torch.export.export(adapter, tuple(sample), dynamic_shapes=shapes, strict=False)
         with contextlib.suppress(Exception):  # at sizes of the sample that the program does not take, for one
             same = _is_same(program.module(), adapter, sample)
         program = _torch.with_operators_only(program)
@@ -173,6 +201,25 @@ def _is_same(captured: Callable[..., Any], model: Callable[..., Any], sample: Se
     """Whether both have the same results, as far as the model has the same twice. Some ask whether they are captured."""
     expected = _results(model, sample)
     return _alike(expected, _results(captured, sample)) or not _alike(expected, _results(model, sample))
+
+
+def is_other_when_traced(model: Callable[..., Any], sample: Sequence[torch.Tensor]) -> bool:
+    """Whether the model has other results where it is told that it is traced: on the sample, or where masks hide nothing."""
+    before = torch.jit.is_tracing
+    for tensors in (sample, [torch.ones_like(t) if _is_mask(t) else t for t in sample]):
+        expected = _results(model, tensors)
+        torch.jit.is_tracing = lambda: True
+        try:
+            if not _alike(expected, _results(model, tensors)):
+                return True
+        finally:
+            torch.jit.is_tracing = before
+    return False
+
+
+def _is_mask(tensor: torch.Tensor) -> bool:
+    """Whether it holds nothing but 0 and 1."""
+    return not tensor.is_floating_point() and not tensor.is_complex() and bool(((tensor == 0) | (tensor == 1)).all())
 
 
 def repeats(model: Callable[..., Any], sample: Sequence[torch.Tensor]) -> bool:

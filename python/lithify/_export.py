@@ -8,12 +8,17 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from lithify import _core
 from lithify._errors import ExportError
 from lithify._files import Recover, State, declarations, opset_of, options
 from lithify._messages import announce
+
+if TYPE_CHECKING:
+    from lithify._call import Call
+
+NEEDS_NUMBERS = ("LTH042", "LTH044")  # what an export fails with where it needs to know a number
 
 
 @dataclass
@@ -175,7 +180,7 @@ def export(
         target = str(folder / Path(path).name) if folder is not None and path is not None else path
         try:
             call.discover(chosen)
-            done, contents = _core.export_live(call, call.strategy or capture, target, chosen)
+            done, contents = _exported(call, call.strategy or capture, target, chosen)
         except ExportError:
             if translations.error is not None:
                 raise translations.error from None
@@ -217,6 +222,18 @@ def export(
     if report:
         (Path(artifacts_dir) / "lithify_export_report.txt").write_text(f"{result}\n\n{result.graph}")
     return result
+
+
+def _exported(call: Call, how: str, target: str | None, chosen: _core.Options) -> tuple[_core.ExportResult, bytes | None]:
+    """The export. Where a number among the arguments cannot be an input, it is a constant, as in torch.onnx.export."""
+    try:
+        return _core.export_live(call, how, target, chosen)
+    except ExportError as error:
+        if not any(m.code in NEEDS_NUMBERS for m in error.messages) or not call.keep_numbers():
+            raise
+        with contextlib.suppress(ExportError):
+            return _core.export_live(call, how, target, chosen)
+        raise
 
 
 def _registered(opset: int, versions: Mapping[str, int]) -> list[tuple[Any, Callable[..., Any]]]:

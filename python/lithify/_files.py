@@ -11,7 +11,7 @@ from lithify import _core
 from lithify._messages import announce
 
 PathLike = str | os.PathLike[str]
-Opset = int | str  # a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17"
+Opset = int | str  # a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17", "tensorrt-8.6"
 Recover = Literal["never", "decided", "guess"]
 State = Literal["error", "io", "frozen"]
 
@@ -121,7 +121,7 @@ def opset_of(asked: Opset | None) -> int | None:
         return None
     if asked == "latest":
         return _core.highest_opset
-    if isinstance(asked, str) and asked.startswith("ort-"):
+    if isinstance(asked, str) and "-" in asked:
         return _core.opset_for(asked)
     if isinstance(asked, bool) or not isinstance(asked, int):
         raise ValueError(f"opset_version is an integer such as 18, 'latest', or a runtime such as 'ort-1.17', not {asked!r}")

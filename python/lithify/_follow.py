@@ -45,6 +45,7 @@ class Known:
     outcomes: Mapping[str, bool] = field(default_factory=dict)  # of questions about contents, by key, whatever these are
     checks: set[str] = field(default_factory=set)  # questions that raise at another outcome than that of the run
     idle: set[str] = field(default_factory=set)  # questions whose outcome changes nothing
+    hides_tracing: bool = False  # whether code that asks if it is traced is told that it is not
 
 
 class UsedByPython(BaseException):  # not to be caught by the model
@@ -74,6 +75,7 @@ class Follower(TorchFunctionMode):
         self.origins = _torch.Origins(known.axes)
         self._answers = answers(level)
         self.checks: dict[str, None] = {}  # those that were met
+        self.asked_tracing = False  # whether the model asked if it is traced
         self._known, self._inverted, self._everywhere = known, inverted, everywhere
         self._shapes: dict[int, Shape] = {}
 
@@ -228,6 +230,11 @@ class Follower(TorchFunctionMode):
         if text not in self.data:
             self.data.append(text)
         return text
+
+    def tells_tracing(self) -> bool:
+        """What the model is told that asks whether it is traced."""
+        self.asked_tracing = True
+        return not self._known.hides_tracing
 
     def started_thread(self) -> None:
         """What another thread does is not seen: it may use anything that it was given."""

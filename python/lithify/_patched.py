@@ -45,6 +45,7 @@ class Capture(Protocol):
     def number(self, tensor: torch.Tensor) -> Any: ...
     def started_thread(self) -> None: ...
     def report_data(self, what: str) -> str: ...
+    def tells_tracing(self) -> bool: ...
 
 
 _LOCK = threading.RLock()
@@ -150,6 +151,7 @@ def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, st
         yield numpy, "prod", _prod_of(numpy.prod)
     for module in _torch.compilers:
         yield module, "script", _script
+    yield torch.jit, "is_tracing", _is_tracing
 
 
 def _packages(modules: Iterable[types.ModuleType]) -> list[types.ModuleType]:
@@ -490,6 +492,13 @@ def _of_storage(name: str) -> Callable[..., Any]:
 
 
 _jit_script = torch.jit.script
+
+
+def _is_tracing() -> bool:
+    capture = _traces()
+    if capture is None or sys._getframe(1).f_globals.get("__name__", "").startswith("torch."):
+        return _torch.is_tracing()
+    return capture.tells_tracing()
 
 
 def _script(*args: Any, **options: Any) -> Any:

@@ -41,7 +41,7 @@ class Changes:
     """What runs changed, and how to put it back before the next."""
 
     reset: Callable[[], None]
-    numbers: list[str] = field(default_factory=list)  # names of attributes and variables; known once all is put back
+    names: list[str] = field(default_factory=list)  # of attributes and variables; known once all is put back
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ def undisturbed(module: nn.Module | None, training: bool | None, call: Any = Non
     except BaseException:
         before.restore()
         raise
-    changes.numbers = before.changed_numbers()
+    changes.names = before.changed()
     written = before.restore()
     if written and module is not None:
         names = [name for name, t in module.named_parameters() if any(t is w for w in written)]
@@ -110,6 +110,7 @@ class _Snapshot:
     def __init__(self, modules: Sequence[nn.Module], call: Any = None) -> None:
         self._seen: set[int] = set()
         self._left = MOST
+        self._buffers = {id(m._buffers) for m in modules}  # those of modules, by name
         self._pending: deque[Any] = deque([*modules, call])
         self._objects: list[tuple[Any, type, list[tuple[Any, Any]]]] = []  # with their class and attributes
         self._containers: list[tuple[Any, list[Any]]] = []
@@ -267,24 +268,39 @@ class _Snapshot:
 
     # ---- what has changed ---------------------------------------------------------------------------------------------
 
-    def changed_numbers(self) -> list[str]:
-        """The names of attributes and variables that had a number and now have another."""
+    def changed(self) -> list[str]:
+        """The names of attributes and variables that have another number or tensor than before. Buffers that keep their sizes are
+        not among them: the captured program shows what is written to them."""
         found: list[str] = []
+        versions = {id(tensor): version for tensor, _, version in self._tensors}
+        lists: dict[int, str] = {}
 
-        def compare(before: Iterable[tuple[Any, Any]], now: Mapping[Any, Any]) -> None:
-            found.extend(str(name) for name, old in before if type(old) in _NUMBERS and _is_other(old, now.get(name)))
+        def compare(before: Iterable[tuple[Any, Any]], now: Mapping[Any, Any], are_buffers: bool = False) -> None:
+            for name, old in before:
+                if type(old) in _NUMBERS:
+                    is_other = _is_other(old, now.get(name))
+                elif isinstance(old, torch.Tensor):
+                    is_other = _is_other_tensor(old, now.get(name), None if are_buffers else versions.get(id(old)))
+                else:
+                    lists[id(old)] = str(name)
+                    continue
+                if is_other:
+                    found.append(str(name))
 
         for owner, _, attributes in self._objects:
             compare(attributes, vars(owner))
         for container, items in self._containers:
             if isinstance(container, dict):
-                compare(items, container)
+                compare(items, container, id(container) in self._buffers)
         for kind, data in self._classes:
             compare(data.items(), vars(kind))
         for space, name, value in self._names.values():
             compare([(name, value)], space)
         for cell, contents in self._cells:
             compare([("a variable of a function", contents)], {"a variable of a function": cell.cell_contents})
+        for container, items in [*self._containers, *((c, []) for c in self._empty)]:
+            if isinstance(container, list | deque) and _differ(container, items) and _has_tensor([*items, *container]):
+                found.append(lists.get(id(container), "a list"))
         return list(dict.fromkeys(found))
 
     # ---- putting it back ----------------------------------------------------------------------------------------------
@@ -332,6 +348,20 @@ class _Snapshot:
 def _is_other(old: Any, new: Any) -> bool:
     """Whether a number is another than before, and no size of the run."""
     return type(new) in (bool, int, float, complex) and bool(old != new)
+
+
+def _is_other_tensor(old: torch.Tensor, new: Any, version: int | None) -> bool:
+    """Whether there is another tensor, or the same one was written to since it had the version. Without a version, what counts is
+    whether a tensor of the same type and sizes is there."""
+    if not isinstance(new, torch.Tensor):
+        return False
+    if version is None:
+        return new.shape != old.shape or new.dtype != old.dtype
+    return new is not old or (version >= 0 and new._version != version)
+
+
+def _has_tensor(items: Iterable[Any]) -> bool:
+    return any(isinstance(item, torch.Tensor) for item in items)
 
 
 def _items(container: Any) -> list[Any]:

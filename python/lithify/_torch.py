@@ -286,6 +286,29 @@ def without_weights(program: torch.export.ExportedProgram, weights: Container[st
         program._state_dict = state
 
 
+@contextlib.contextmanager
+def texts_refused() -> Iterator[None]:
+    """Raises CannotCapture where the model makes a text of a size: while torch.export runs, that is the name of its symbol."""
+    kinds = (torch.SymInt, torch.SymFloat)
+    methods = [(kind, name, getattr(kind, name)) for kind in kinds for name in ("__str__", "__repr__", "__format__")]
+
+    def refusing(method: Any) -> Any:
+        def text(*args: Any) -> Any:
+            if not sys._getframe(1).f_globals.get("__name__", "").startswith(("torch", "sympy", "logging")):
+                raise CannotCapture("the model makes a text of a size, which torch.export does not follow")
+            return method(*args)
+
+        return text
+
+    try:
+        for kind, name, method in methods:
+            setattr(kind, name, refusing(method))
+        yield
+    finally:
+        for kind, name, method in methods:
+            setattr(kind, name, method)
+
+
 def with_operators_only(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The program without calls of torch.func.vmap, which are no operators: decomposed where it has some."""
     graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]

@@ -88,7 +88,8 @@ Layout& Layout::table(const std::vector<Column>& columns, const std::vector<std:
   const auto add = [&](const auto& cell) {
     std::string begin;
     for (size_t i = 0; i + 1 < columns.size(); ++i) begin += padded(cell(i), widths[i], columns[i].right) + "  ";
-    const std::string last = padded(cell(columns.size() - 1), widths.back(), columns.back().right);
+    const size_t rest = columns.back().right ? widths.back() : 0;
+    const std::string last = padded(cell(columns.size() - 1), rest, columns.back().right);
     const size_t indent = columns_of(begin);
     const std::string body = wrapped(std::string(indent, ' ') + last, width_ > indent + 20 ? width_ : 0, indent);
     text_ += begin + body.substr(indent);

@@ -114,6 +114,7 @@ class Program {
         ->type_name("FILE");
     a.exporting.add_shared_options(c);
     a.exporting.add_export_options(c);
+    c.add_option("--report", a.report, "also write a page about the export, for a browser")->type_name("FILE");
     add_json(c);
     c.add_flag("-v,--verbose", a.verbose, "print all operators and the graph");
     add_quiet(c);

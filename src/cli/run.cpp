@@ -17,6 +17,7 @@
 #include "cli/ask.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/help.hpp"
+#include "cli/report.hpp"
 #include "cli/terminal.hpp"
 
 namespace lithify::cli {
@@ -47,6 +48,19 @@ std::string default_output(const std::string& model) {
   return std::filesystem::path(model).replace_extension(".onnx").string();
 }
 
+[[noreturn]] void throw_cannot_write(const std::string& what) {
+  Message m = usage_message(fmt::format("{} cannot be written", what));
+  m.code = code_text(Code::CannotWrite);
+  m.pretty = fmt::format("error {}: {}", m.code, m.text);
+  throw ExportError({m});
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text << std::flush;
+  if (!out) throw_cannot_write(fmt::format("'{}'", path));
+}
+
 ExportResult export_to_standard_output(const ModelSource& model, const ExportOptions& options) {
   if (isatty(STDOUT_FILENO)) throw BadArgument("-o - writes the model, and standard output is a terminal");
   std::vector<std::byte> bytes;
@@ -57,12 +71,8 @@ ExportResult export_to_standard_output(const ModelSource& model, const ExportOpt
         return bytes.data();
       },
       options);
-  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() || std::fflush(stdout) != 0) {
-    Message m = usage_message("standard output cannot be written");
-    m.code = code_text(Code::CannotWrite);
-    m.pretty = fmt::format("error {}: {}", m.code, m.text);
-    throw ExportError({m});
-  }
+  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() || std::fflush(stdout) != 0)
+    throw_cannot_write("standard output");
   return result;
 }
 
@@ -201,6 +211,7 @@ int run_export(Arguments& a) {
   const ExportResult r =
       to_standard_output ? export_to_standard_output(source, options) : export_file(source, a.out, options);
   waiting.stop();
+  if (!a.report.empty()) write_text(a.report, html_report(r, a.model, a.out));
   if (a.json) {
     fmt::print("{}\n", to_json(r));
     return done;

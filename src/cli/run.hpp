@@ -9,9 +9,10 @@
 namespace lithify::cli {
 
 struct Arguments {
-  std::string model;  ///< "-" is standard input
-  std::string other;  ///< the second file of a command that takes two
-  std::string out;    ///< "-" is standard output; empty for the model's name with another ending
+  std::string model;   ///< "-" is standard input
+  std::string other;   ///< the second file of a command that takes two
+  std::string out;     ///< "-" is standard output; empty for the model's name with another ending
+  std::string report;  ///< the page to write about an export; empty for none
   ExportArguments exporting;
   bool verbose = false;
   bool quiet = false;

@@ -280,6 +280,9 @@ std::optional<Expr> Loop::common_constant(const std::vector<const Expr*>& all) {
 
 std::optional<Expr> Loop::common_integer(const std::vector<const Expr*>& all) {
   const Expr& first = *all[0];
+  const auto is_end = [](const Expr* e) { return e->integer == std::numeric_limits<int64_t>::max(); };
+  if (std::ranges::any_of(all, is_end))  // of a slice: it does not count
+    return std::ranges::all_of(all, is_end) ? std::optional(first) : std::nullopt;
   const int64_t step = all[1]->integer - first.integer;
   for (size_t g = 1; g < all.size(); ++g)
     if (all[g]->integer - all[g - 1]->integer != step) return std::nullopt;

@@ -18,15 +18,19 @@ const eval::Quantized& table(Call& c, std::string_view name) {
   return *q;
 }
 
-// The dequantized rows of the table at the indices.
-Value rows(Call& c) {
+// The dequantized rows of the table: all of them, or those at the indices. Scales and offsets of rows of 4 bits are
+// packed in half precision.
+Ref dequantized_rows(Call& c, Ref indices) {
   Builder& b = c.onnx;
   const eval::Quantized& q = table(c, "weight");
-  Ref indices = as_index(b, c.tensor("indices"));
-  const auto last = static_cast<int64_t>(indices->rank());
-  auto of_rows = [&](Ref numbers) { return b.unsqueeze(b.gather(b.cast(numbers, DType::Float), indices, 0), {last}); };
-  Ref integers = b.cast(b.gather(q.integers->read(b), indices, 0), DType::Float);
-  return b.mul(b.sub(integers, of_rows(q.zero_point)), of_rows(q.scale));
+  Ref scale = b.cast(q.scale, DType::Float), offset = b.op("Neg", {b.mul(b.cast(q.zero_point, DType::Float), scale)});
+  const bool half = c.schema.name.ends_with("4bit");
+  auto chosen = [&](Ref v) { return indices ? b.gather(v, indices, 0) : v; };
+  auto of_rows = [&](Ref numbers) {
+    Ref packed = half ? b.cast(b.cast(numbers, DType::Half), DType::Float) : numbers;
+    return b.unsqueeze(chosen(packed), {indices ? static_cast<int64_t>(indices->rank()) : 1});
+  };
+  return b.add(b.mul(b.cast(chosen(q.integers->read(b)), DType::Float), of_rows(scale)), of_rows(offset));
 }
 
 // Sums of rows. Without offsets, each row of the indices is a bag.
@@ -42,7 +46,7 @@ Value bags(Call& c) {
     indices = b.reshape(indices, {b.numel(indices->shape)});
   }
   const Value found =
-      c.call("aten::embedding_bag", {dequantized(b, table(c, "weight")), indices, offsets, false, b.dim(0), false,
+      c.call("aten::embedding_bag", {dequantized_rows(c, nullptr), indices, offsets, false, b.dim(0), false,
                                      c.arg("per_sample_weights"), c.flag("include_last_offset")});
   return found.items().at(0);
 }
@@ -53,7 +57,7 @@ void register_quantized_embedding(eval::Registry& ops) {
   for (std::string_view bits : {"byte", "4bit"}) {
     ops.add(fmt::format("quantized::embedding_{}({} weight, Tensor indices, bool pruned_weights=False) -> Tensor", bits,
                         packed_table),
-            rows);
+            [](Call& c) -> Value { return dequantized_rows(c, as_index(c.onnx, c.tensor("indices"))); });
     ops.add(fmt::format("quantized::embedding_bag_{}({} weight, Tensor indices, Tensor? offsets=None, bool "
                         "scale_grad_by_freq=False, int mode=0, bool pruned_weights=False, Tensor? "
                         "per_sample_weights=None, Tensor? compressed_indices_mapping=None, bool "

@@ -57,6 +57,22 @@ DirectionResult direction(Call& c, Ref x, const PackedCell& p, const Vector<Ref>
   return {backward ? b.flip(all, 0) : all, out};
 }
 
+// One step of a cell; its biases are in its packed parameters.
+Vector<Ref> cell_step(Call& c, const Vector<Ref>& states) {
+  const PackedCell p{c.arg("w_ih"), c.arg("w_hh"), Rounding::HalfRange};
+  return step(c, packed_product(c, c.tensor("input"), p.of_input, p.rounding), p, states);
+}
+
+// A step of a plain cell, with its activation.
+eval::RuleFunction plain_cell(const char* activation) {
+  return [activation](Call& c) -> Value {
+    Builder& b = c.onnx;
+    Ref of_input = packed_product(c, c.tensor("input"), c.arg("w_ih"), Rounding::HalfRange);
+    Ref of_hidden = packed_product(c, c.tensor("hx"), c.arg("w_hh"), Rounding::HalfRange);
+    return b.op(activation, {b.add(of_input, of_hidden)});
+  };
+}
+
 Value layers(Call& c) {
   Builder& b = c.onnx;
   if (c.flag("train") && c.real("dropout") != 0) c.unsupported("dropout in training mode");
@@ -98,6 +114,25 @@ void register_quantized_rnn(eval::Registry& ops) {
           layers, 11);
   ops.add(fmt::format("aten::quantized_gru.input(Tensor input, Tensor hx, {}) -> (Tensor, Tensor)", common), layers,
           11);
+
+  const std::string packed =
+      fmt::format("{0} w_ih, {0} w_hh", "__torch__.torch.classes.quantized.LinearPackedParamsBase");
+  ops.add(fmt::format("quantized::quantized_lstm_cell_dynamic(Tensor input, Tensor[] hx, {}, Tensor bias_ih, Tensor "
+                      "bias_hh) -> (Tensor, Tensor)",
+                      packed),
+          [](Call& c) -> Value {
+            const Vector<Ref> after = cell_step(c, c.tensors("hx"));
+            return Value::tuple({after.at(0), after.at(1)});
+          });
+  ops.add(fmt::format("quantized::quantized_gru_cell_dynamic(Tensor input, Tensor hx, {}, Tensor b_ih, Tensor b_hh) -> "
+                      "Tensor",
+                      packed),
+          [](Call& c) -> Value { return cell_step(c, {c.tensor("hx")}).at(0); });
+  for (const auto& [name, activation] : {std::pair{"tanh", "Tanh"}, std::pair{"relu", "Relu"}})
+    ops.add(fmt::format("quantized::quantized_rnn_{}_cell_dynamic(Tensor input, Tensor hx, {}, Tensor b_ih, Tensor "
+                        "b_hh) -> Tensor",
+                        name, packed),
+            plain_cell(activation));
 }
 
 }  // namespace lithify::ops

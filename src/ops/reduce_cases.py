@@ -196,3 +196,17 @@ for fn in (torch.mean, torch.sum, torch.prod, torch.var, torch.std):
     case(lambda x: fn(x[x > 10]), x[B, 3])
     case(fn, x[0, 3])
 case(lambda x: torch.var(x[x > 10], correction=0), x[B, 3])
+
+
+def into(x: torch.Tensor) -> list[torch.Tensor]:
+    """Results that are put into tensors that are given."""
+    v, i = torch.empty(0), torch.empty(0, dtype=torch.int64)
+    w, j = torch.empty(0), torch.empty(0, dtype=torch.int64)
+    t, k = torch.empty(0), torch.empty(0, dtype=torch.int64)
+    torch.max(x, 1, out=(v, i))
+    torch.sort(x, out=(w, j))
+    torch.topk(x, 2, out=(t, k))
+    return [v, i, w, j, t, k]
+
+
+case(into, x[B, 5])

@@ -844,6 +844,35 @@ def test_bounds_of_dimensions_of_torch_limit_the_claims() -> None:
     assert str(plain.claims) == "s: any size" and plain.claims.holds(s=1) is True
 
 
+def test_a_number_that_cannot_be_an_input_is_a_constant() -> None:
+    result = lithify.export(lambda x, dim: x.unsqueeze(dim) + 1, (X, 1), dynamic_axes={"x": {0: "n"}})
+    assert [v.name for v in result.inputs] == ["x"] and result.constants == {"dim": 1}
+
+
+def test_texts_of_sizes_are_not_those_of_the_symbols_of_torch_export() -> None:
+    def by_text(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if "{}".format(x.shape[0]) == "8" else x  # noqa: UP032
+
+    try:
+        result = lithify.export(by_text, X, dynamic_axes={"x": {0: "n"}})
+    except lithify.ExportError:
+        return
+    assert result.claims.holds(n=8) is not True
+
+
+def test_quantized_tensors_are_dequantized_values() -> None:
+    x = torch.quantize_per_tensor(X, 0.5, 10, torch.quint8)
+    result = lithify.export(lambda x: torch.relu(x), (x,))
+    assert [v.dtype for v in (*result.inputs, *result.outputs)] == ["float32", "float32"]
+    assert all("scale 0.5 and the zero point 10" in note for note in result.notes) and len(result.notes) == 2
+
+
+def test_sizes_that_have_to_be_equal_are_a_constraint() -> None:
+    axes = {"x": {0: "batch"}, "y": {0: "n"}}
+    result = lithify.export(lambda x, y: torch.cat([x, y], 1), (X, X), dynamic_axes=axes)
+    assert result.claims.holds(batch=5, n=5) is True and result.claims.holds(batch=5, n=4) is False
+
+
 # The rows of the table in docs/python.md that are about no argument, and what tests them.
 BEHAVIORS: dict[str, Callable[..., None]] = {
     "`symbolic` of an `autograd.Function`": test_the_symbolic_method_of_a_function_makes_its_nodes,
@@ -852,6 +881,8 @@ BEHAVIORS: dict[str, Callable[..., None]] = {
     "a model in training mode": test_a_model_in_training_mode_is_exported_for_evaluation_and_left_as_it_was,
     "None, texts and objects among results": test_results_that_are_no_tensors_keep_their_place_and_are_named,
     "numbers among arguments": test_numbers_that_python_uses_are_no_inputs,
+    "quantized tensors": test_quantized_tensors_are_dequantized_values,
+    "sizes that have to be equal": test_sizes_that_have_to_be_equal_are_a_constraint,
     "a branch on contents": test_a_branch_on_data_is_never_left_out,
     "an exception": test_what_cannot_be_done_is_reported,
 }

@@ -64,3 +64,25 @@ def test_wrong_questions(tmp_path: Path) -> None:
         lithify.claims(b"some bytes")
     with pytest.raises(lithify.ExportError, match="LTH001"):
         lithify.claims(tmp_path / "missing.onnx")
+
+
+class Joined(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x, y], 1).softmax(0)
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_dimensions_that_have_to_be_equal(scripted: bool) -> None:
+    axes = {"x": {0: "batch", 1: "a"}, "y": {0: "n", 1: "b"}}
+    model = torch.jit.script(Joined()) if scripted else Joined()
+    result = lithify.export(model, (torch.randn(2, 3), torch.randn(2, 4)), dynamic_axes=axes)
+    assert "batch == n" in [c.formula for c in result.claims.constraints]
+    assert result.claims.holds(batch=5, n=5, a=1, b=2) is True
+    assert result.claims.holds(batch=5, n=4, a=1, b=2) is False
+    assert lithify.verify(Joined(), result, (torch.randn(2, 3), torch.randn(2, 4)))
+
+
+def test_a_fixed_axis_that_has_to_equal_a_dynamic_one_is_named() -> None:
+    axes = {"x": {1: "seq"}}
+    with pytest.raises(lithify.ExportError, match="axis 1 of 'y' is 16 in the sample and has to equal seq"):
+        lithify.export(lambda x, y: torch.cat([x, y], 0), (torch.randn(2, 16), torch.randn(3, 16)), dynamic_axes=axes)

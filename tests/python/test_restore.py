@@ -9,6 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import onnxruntime
 import pytest
 import torch
 from torch import nn
@@ -386,3 +387,97 @@ def test_it_takes_no_time() -> None:
         return time.process_time() - start
 
     assert min(seconds() for _ in range(5)) < 0.05
+
+
+class Rolling(nn.Module):
+    """Puts another tensor in the place of a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(4, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        old = self.last[1:]
+        self.last = torch.cat([old, x[None]])
+        return self.last.mean(0) + old.sum(0)
+
+
+class PlainState(nn.Module):
+    """A tensor that is not a buffer."""
+
+    def __init__(self, in_place: bool) -> None:
+        super().__init__()
+        self.sum, self.in_place = torch.zeros(3), in_place
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.sum = self.sum.add_(x) if self.in_place else self.sum + x
+        return self.sum * 2
+
+
+class Listed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Tensor] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen.append(x)
+        return torch.stack(self.seen).sum(0)
+
+
+class Tabled(nn.Module):
+    """A buffer that is computed where the size is another than before: no state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", None, persistent=False)
+        self.n = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.n != x.shape[1]:
+            self.n = x.shape[1]
+            self.table = torch.linspace(0, 1, self.n)
+        return x + self.table
+
+
+STATES = {
+    "rolling": (Rolling, "last"),
+    "plain": (lambda: PlainState(False), "sum"),
+    "in place": (lambda: PlainState(True), "sum"),
+    "list": (Listed, "seen"),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("runs", [0, 2])
+def test_tensors_that_a_model_keeps_are_state(name: str, runs: int) -> None:
+    make, state = STATES[name]
+    model = make()
+    for _ in range(runs):
+        model(torch.randn(3))
+    with pytest.raises(lithify.ExportError, match=f"the results depend on '{state}'"):
+        lithify.export(model, torch.randn(3))
+
+
+def test_a_buffer_that_is_replaced_is_an_input_and_an_output() -> None:
+    model = Rolling()
+    model(torch.randn(3))
+    result = lithify.export(model, torch.randn(3), state="io")
+    session = onnxruntime.InferenceSession(result.bytes)
+    state = model.last.numpy().copy()
+    for _ in range(3):
+        x = torch.randn(3)
+        got, state = session.run(None, {"x": x.numpy(), "last": state})
+        torch.testing.assert_close(torch.from_numpy(got), model(x))
+
+
+@pytest.mark.parametrize("before", [None, 5, 7])
+def test_a_table_of_another_run_is_not_state(before: int | None) -> None:
+    model = Tabled()
+    if before:
+        model(torch.randn(2, before))
+    result = lithify.export(model, torch.randn(2, 5), dynamic_axes={"x": {1: "n"}})
+    session = onnxruntime.InferenceSession(result.bytes)
+    for n in (5, 9, 2):
+        x = torch.randn(2, n)
+        assert result.claims.holds(n=n)
+        torch.testing.assert_close(torch.from_numpy(session.run(None, {"x": x.numpy()})[0]), Tabled()(x))
