@@ -8,6 +8,7 @@ from typing import Any
 from lithify._signature import bind
 
 Axes = dict[str, dict[int, str]]
+TOTAL = "total_sequence_length"  # where no axis is the length of the past
 
 
 def dynamic_axes(call: Callable[..., Any], arguments: Callable[..., dict[str, Any]], sample: Mapping[str, int]) -> Axes:
@@ -45,6 +46,6 @@ def _with_plain_names(axes: Axes, sample: Mapping[str, int]) -> Axes:
     missing = [name for name in sample if name not in plain]
 
     def label(text: str) -> str:
-        return "total_sequence_length" if any(name in text for name in missing) else text
+        return TOTAL if any(name in text for name in missing) else text
 
     return {tensor: {axis: label(text) for axis, text in named.items()} for tensor, named in axes.items()}

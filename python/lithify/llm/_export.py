@@ -152,6 +152,7 @@ def _check(part: Part, folder: Path, result: Result) -> None:
     there could not be captured."""
     from lithify import _check
     from lithify._signature import bind
+    from lithify.llm._axes import TOTAL
 
     if not _check.available():
         return
@@ -161,8 +162,9 @@ def _check(part: Part, folder: Path, result: Result) -> None:
         difference = checker.compare(bind(part.call, (), part.arguments(*sizes)).tensors)
         if difference:
             at = dict(zip(part.sample, sizes, strict=True))
-            known = {name: size for name, size in at.items() if name in result.claims.dimensions}
             text = ", ".join(f"{name}={size}" for name, size in at.items())
+            every = at | {TOTAL: at.get(PAST, 0) + at.get(SEQUENCE, 0)}
+            known = {d.name: every[d.name] for d in result.claims.dimensions}
             if not result.claims.holds(**known):
                 raise ExportError(f"what the model does at {text} cannot be exported: {result.claims.why(**known)}")
             raise ExportError(f"the exported model differs from the live one at {text}: {difference}")
