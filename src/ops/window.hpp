@@ -7,10 +7,11 @@
 
 namespace lithify::ops {
 
-/// A number for each of the dimensions over which a window slides; a single one stands for all.
+/// A number for each of the dimensions over which a window slides; a single one stands for all. An empty list, which
+/// stands for a default, stays empty.
 inline Vector<int64_t> spread(Vector<int64_t> v, size_t dims) {
   if (v.size() == 1) v.resize(dims, v[0]);
-  if (v.size() != dims)
+  if (!v.empty() && v.size() != dims)
     throw Error(Code::ShapeMismatch, fmt::format("{} numbers are given for {} dimensions", v.size(), dims));
   return v;
 }
