@@ -37,7 +37,7 @@ std::vector<std::shared_ptr<const Opened>> rerolled(std::span<const Recording> r
   return rerolled(traces, merge::Lengths::Numbers);
 }
 
-/// Whether each loop has other numbers of iterations in some of the recordings: that it is one shows there.
+/// Whether the recordings have loops of other lengths: that they are loops shows there.
 bool has_confirmed_loops(const Path& path) {
   const auto lengths = [](const Recording& r) {
     std::vector<int64_t> out;
@@ -45,14 +45,9 @@ bool has_confirmed_loops(const Path& path) {
       if (s.recorded) out.push_back(*s.recorded);
     return out;
   };
-  if (path.recordings.empty()) return false;
-  std::vector<int64_t> first = lengths(path.recordings[0]);
-  std::vector<bool> differs(first.size());
-  for (const Recording& r : path.recordings) {
-    const std::vector<int64_t> other = lengths(r);
-    for (size_t i = 0; i < first.size(); ++i) differs[i] = differs[i] || other.at(i) != first[i];
-  }
-  return std::ranges::find(differs, false) == differs.end();
+  return !path.recordings.empty() && std::ranges::any_of(path.recordings, [&](const Recording& r) {
+    return lengths(r) != lengths(path.recordings[0]);
+  });
 }
 
 /// The path with these programs in place of its recordings', as far as they have the same loops as one of them. The
