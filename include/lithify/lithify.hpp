@@ -157,7 +157,8 @@ struct CustomOperator {
 
 /// The options of an export. Every interface has them; src/base/options.def is the table of their spellings.
 struct ExportOptions {
-  /// ONNX opset, lowest_opset to highest_opset. Without it, the lowest from default_opset on that can express the model.
+  /// ONNX opset, lowest_opset to highest_opset. Without it, the lowest from default_opset on that can express the
+  /// model.
   std::optional<int> opset;
   /// Types and sizes of inputs that the file does not have, or others than it has: "x:float32[batch,3,224,224]". A size
   /// is a number, a name (then it is dynamic), or "name=2", which gives the size in the sample as well.

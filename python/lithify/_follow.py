@@ -231,8 +231,8 @@ class Follower(TorchFunctionMode):
             self.data.append(text)
         return text
 
-    def tells_tracing(self) -> bool:
-        """What the model is told that asks whether it is traced."""
+    def answer_on_tracing(self) -> bool:
+        """The answer for a model that asks whether it is traced."""
         self.asked_tracing = True
         return not self._known.hides_tracing
 

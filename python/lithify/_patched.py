@@ -45,7 +45,7 @@ class Capture(Protocol):
     def number(self, tensor: torch.Tensor) -> Any: ...
     def started_thread(self) -> None: ...
     def report_data(self, what: str) -> str: ...
-    def tells_tracing(self) -> bool: ...
+    def answer_on_tracing(self) -> bool: ...
 
 
 _LOCK = threading.RLock()
@@ -498,7 +498,7 @@ def _is_tracing() -> bool:
     capture = _traces()
     if capture is None or sys._getframe(1).f_globals.get("__name__", "").startswith("torch."):
         return _torch.is_tracing()
-    return capture.tells_tracing()
+    return capture.answer_on_tracing()
 
 
 def _script(*args: Any, **options: Any) -> Any:

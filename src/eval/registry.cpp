@@ -62,13 +62,13 @@ bool can_be_stored_apart(const Schema& s) {
 }
 
 // The arguments that take the results; mostly they have the names of these.
-std::vector<std::string> targets(const Schema& s) {
-  static const std::map<std::string_view, std::vector<std::string>> others = {
+Vector<std::string> targets(const Schema& s) {
+  static const std::map<std::string_view, Vector<std::string>> others = {
       {"aten::max", {"max", "max_values"}},
       {"aten::min", {"min", "min_indices"}},
       {"aten::linalg_eigh", {"eigvals", "eigvecs"}}};
   if (const auto found = others.find(s.name); found != others.end()) return found->second;
-  std::vector<std::string> out;
+  Vector<std::string> out;
   for (const std::string& result : s.returns)
     out.push_back(result.find(' ') != std::string::npos ? result.substr(result.find(' ') + 1)
                                                         : fmt::format("out{}", out.size()));
@@ -133,7 +133,7 @@ Vector<Rule> Registry::parse(const std::string& name) const {
   });
   derive(name, can_be_stored_apart, [](Schema& schema, const RuleFunction& plain) -> RuleFunction {
     schema.overload += schema.overload.empty() ? "out" : "_out";
-    const std::vector<std::string> names = targets(schema);
+    const Vector<std::string> names = targets(schema);
     for (const std::string& n : names) schema.arguments.push_back(target(n));
     return [plain, names](Call& c) {
       const Value results = plain(c);
