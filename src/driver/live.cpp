@@ -420,8 +420,8 @@ class LiveExport {
     few.sizes.push_back(elsewhere(sample, few.sizes[1], 2, few.captures));
     // A size of 1 shows the least about what is hard-coded.
     if (std::ranges::count(sample, 1, &Sizes::value_type::second) > 0) {
-      std::ranges::rotate(few.captures, few.captures.begin() + 1);
-      std::ranges::rotate(few.sizes, few.sizes.begin() + 1);
+      std::rotate(few.captures.begin(), few.captures.begin() + 1, few.captures.end());
+      std::rotate(few.sizes.begin(), few.sizes.begin() + 1, few.sizes.end());
     }
     AtSizes many = few;
     for (size_t d = 0; d < sample.size(); ++d)
