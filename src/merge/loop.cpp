@@ -169,7 +169,7 @@ std::optional<Stmt> Loop::common(const std::vector<const Stmt*>& all) {
 std::optional<Expr> Loop::common(const std::vector<const Expr*>& all) {
   const Expr& first = *all[0];
   const auto is_name = [](const Expr* e) { return e->kind == Kind::Name; };
-  if (std::ranges::all_of(all | std::views::drop(1), is_name) && (is_name(&first) || is_element(first)))
+  if (std::all_of(all.begin() + 1, all.end(), is_name) && (is_name(&first) || is_element(first)))
     return common_name(all);
   if (std::ranges::all_of(all, [](const Expr* e) { return e->kind == Kind::Int; })) return common_integer(all);
   if (std::ranges::all_of(all, [](const Expr* e) { return e->kind == Kind::Constant; })) return common_constant(all);
