@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.ao.quantization import quantize_fx
 
 from tests.dequantized import COMPUTED, ENGINE, Dequantized, WrongReference, check
-from tests.driver import Session, export
+from tests.driver import Session, compare, export
 from tests.test_cli import lithify, refused
 from tests.vision import torchvision
 
@@ -247,7 +247,6 @@ class Grown(nn.Module):
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        (Returned(), "returns a quantized tensor"),
         (NoRule(), "aten::std of quantized tensors is not supported"),
         (Chosen(), "is a quantized tensor on one path"),
         (Grown(), ""),
@@ -259,3 +258,12 @@ def test_what_is_refused(module: nn.Module, words: str, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     refused(lithify("export", model, "-o", folder / "model.onnx", "--input", "x:float32[2,3]"), folder, words)
+
+
+def test_a_quantized_result_has_its_dequantized_values(tmp_path: Path) -> None:
+    model, out = tmp_path / "model.pt", tmp_path / "model.onnx"
+    torch.jit.script(Returned()).save(str(model))
+    done = lithify("export", model, "-o", out, "--input", "x:float32[2,3]")
+    assert done.returncode == 0 and "note LTH047: the output 'output' is quint8" in done.stderr, done.stderr
+    x = torch.randn(2, 3)
+    compare(Session(out).run(x), [Returned()(x).dequantize()])
