@@ -1,6 +1,7 @@
 // Which captures the core asks a front end for, with front ends whose programs are texts.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -186,12 +187,16 @@ TEST_CASE("other sizes keep the equalities and sums of the sample first") {
   CHECK(tried[1] == Sizes{{"past", 6}, {"sequence", 7}, {"total", 13}, {"other", 9}});
 }
 
-TEST_CASE("where sizes are not followed, traces at three sizes show what they are") {
+TEST_CASE("where sizes are not followed, traces at three sizes and at those that tend to matter show what they are") {
   TextModel model;
   model.returned = flat;
   model.follows = false;
   CHECK(exported(model).outputs[0].str() == "output: float32[batch*seq, 4]");
-  CHECK(model.asked == std::vector<std::string>{"trace", "trace batch=11 seq=18", "trace batch=18 seq=28"});
+  REQUIRE(model.asked.size() > 3);
+  CHECK(model.asked[0] == "trace");
+  CHECK(model.asked[1] == "trace batch=11 seq=18");
+  CHECK(model.asked[2] == "trace batch=18 seq=28");
+  CHECK(std::ranges::count(model.asked, "trace batch=1 seq=7") == 1);
 }
 
 TEST_CASE("any other exception of a front end reaches the caller") {

@@ -312,8 +312,9 @@ TEST_CASE("quantized tensors") {
   CHECK(code(by_tensor + pickle::integer(3), "QUInt8Storage") == std::nullopt);
   CHECK(code(by_channel + scales + zeros + pickle::integer(1)) == std::nullopt);
   CHECK(code(by_tensor + pickle::integer(3), "QInt32Storage") == Code::UnsupportedType);
-  CHECK(code(pickle::global("torch", "per_channel_affine_float_qparams") + scales + scales + pickle::integer(1)) ==
-        Code::UnsupportedType);
+  const std::string by_row = pickle::global("torch", "per_channel_affine_float_qparams");
+  CHECK(code(by_row + scales + scales + pickle::integer(1)) == std::nullopt);
+  CHECK(code(by_row + scales + zeros + pickle::integer(1)) == Code::BadPickle);
   CHECK(code(by_tensor + pickle::integer(3), "QInt8Storage", 3) == Code::BadTensor);
   CHECK(code("") == Code::BadPickle);
   CHECK(code(by_tensor) == Code::BadPickle);

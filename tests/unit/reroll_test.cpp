@@ -55,7 +55,7 @@ TEST_CASE("pieces of a list are its elements") {
                       "    return (d, x)\n") ==
         "pieces0 = torch.unbind(x, 1)\n"
         "carried0 = x\n"
-        "for i0 in range(3):\n"
+        "for i0 in range(torch.len(pieces0)):\n"
         "  a = torch.add(carried0, pieces0[i0])\n"
         "  carried0 = a\n"
         "return (carried0, x)\n");
