@@ -54,7 +54,7 @@ def captured(model: Any, *args: Any) -> Capture:
     root = model if isinstance(model, nn.Module) else None
     with _restore.undisturbed(root, None) as changes:
         bound, functions = bind(call, args or inputs(), {}), Functions({}, lambda *_: None)
-        return _capture.trace(root, model, bound, functions, _capture.Known(bound.numbers), changes.reset)
+        return _capture.trace(root, model, bound, functions, _capture.Known(bound.numbers), changes.reset, lambda: None)
 
 
 def flat(value: Any) -> list[Tensor]:
