@@ -199,7 +199,9 @@ def _elements(f: Follower, tensor: torch.Tensor, numbers: list[Any]) -> Any:
     """The lists of tolist(). The numbers in them are added to `numbers`."""
     sizes = _torch.sizes_of(tensor)
     if sizes:
-        return [_elements(f, row, numbers) for row in tensor.unbind()]
+        # Of integers, such as lengths, code takes as many as there are: a list of pieces shows that. Of others it takes some.
+        rows = [tensor[i] for i in range(sizes[0])] if tensor.is_floating_point() else tensor.unbind()
+        return [_elements(f, row, numbers) for row in rows]
     numbers.append(f.number(tensor))
     return numbers[-1]
 
