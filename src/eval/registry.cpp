@@ -63,10 +63,9 @@ bool can_be_stored_apart(const Schema& s) {
 
 // The arguments that take the results; mostly they have the names of these.
 Vector<std::string> targets(const Schema& s) {
-  static const std::map<std::string_view, Vector<std::string>> others = {
-      {"aten::max", {"max", "max_values"}},
-      {"aten::min", {"min", "min_indices"}},
-      {"aten::linalg_eigh", {"eigvals", "eigvecs"}}};
+  static const std::map<std::string_view, Vector<std::string>> others = {{"aten::max", {"max", "max_values"}},
+                                                                         {"aten::min", {"min", "min_indices"}},
+                                                                         {"aten::linalg_eigh", {"eigvals", "eigvecs"}}};
   if (const auto found = others.find(s.name); found != others.end()) return found->second;
   Vector<std::string> out;
   for (const std::string& result : s.returns)
