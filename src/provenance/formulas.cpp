@@ -2,14 +2,17 @@
 
 #include <algorithm>
 
+#include "base/checked.hpp"
+
 namespace lithify::provenance {
 namespace {
 
 constexpr int max_cost = 6;
 constexpr size_t max_explanations = 12;
-constexpr int64_t largest_patch = 32;    // sides of windows and strides that images are divided by
-constexpr int64_t largest_offset = 8;    // of one trace
-constexpr int64_t largest_divisor = 64;  // of several traces
+constexpr int64_t largest_patch = 32;                // sides of windows and strides that images are divided by
+constexpr int64_t largest_offset = 8;                // of one trace
+constexpr int64_t largest_divisor = 64;              // of several traces
+constexpr int64_t largest_value = int64_t{1} << 40;  // that formulas of sizes are looked for: hashes are no sizes
 
 std::optional<int64_t> value_in(const sym::Context& sym, std::span<const Dimension> dimensions, sym::Expr e,
                                 size_t trace) {
@@ -71,7 +74,7 @@ class Explainer {
   void moved(sym::Expr e) {
     const std::optional<int64_t> size = at(e, 0);
     if (!size) return;
-    const int64_t value = values_[0], offset = value - *size;
+    const int64_t value = values_[0], offset = checked_sub(value, *size);
     if (values_.size() > 1 || std::abs(offset) <= largest_offset) add(sym_.add(e, sym_.constant(offset)));
     if (*size > 1 && value % *size == 0) add(sym_.mul(e, sym_.constant(value / *size)));
   }
@@ -103,9 +106,10 @@ class Explainer {
     // A straight line through the first traces in which the sizes differ.
     for (size_t k = 1; k < sizes.size(); ++k) {
       if (sizes[k] == size) continue;
-      if ((values_[k] - value) % (sizes[k] - size) == 0) {
-        const int64_t slope = (values_[k] - value) / (sizes[k] - size);
-        if (slope != 0) add(sym_.add(sym_.mul(e, sym_.constant(slope)), sym_.constant(value - slope * size)));
+      const int64_t rise = checked_sub(values_[k], value), run = checked_sub(sizes[k], size);
+      if (rise != 0 && rise % run == 0) {
+        const int64_t slope = rise / run, offset = checked_sub(value, checked_mul(slope, size));
+        add(sym_.add(sym_.mul(e, sym_.constant(slope)), sym_.constant(offset)));
       }
       break;
     }
@@ -172,7 +176,8 @@ bool explains(const sym::Context& sym, std::span<const Dimension> dimensions, sy
 
 std::vector<Explanation> explain(sym::Context& sym, std::span<const Dimension> dimensions,
                                  std::span<const int64_t> values, std::span<const sym::Expr> sizes) {
-  return Explainer(sym, dimensions, values).all(sizes);
+  const bool has_large = std::ranges::any_of(values, [](int64_t v) { return v > largest_value || v < -largest_value; });
+  return has_large ? std::vector<Explanation>{} : Explainer(sym, dimensions, values).all(sizes);
 }
 
 }  // namespace lithify::provenance
