@@ -198,7 +198,7 @@ struct ExportOptions {
   /// Live models are run at most this many times at other sizes, to capture what they do there. What is left out limits
   /// the claims.
   int64_t capture_runs = 24;
-  double capture_seconds = 5;  ///< in runs at other sizes, after which no further one begins
+  double capture_seconds = 5;  ///< of processor time in runs at other sizes, after which no further one begins
 
   std::string custom_ops;               ///< declarations of custom operators, as in docs/custom-operators.md
   std::vector<CustomOperator> plugins;  ///< custom operators by functions
