@@ -328,7 +328,7 @@ class LiveExport {
     if (path.recordings[0].capture.followed) return outcome.escaped_dimensions;
     std::map<std::string, std::vector<std::string>> out;
     for (const auto& [name, symbol] : outcome.dimensions)
-      out[name] = {"sizes were not followed through the code of the model"};
+      out[name] = {"what the code of the model does with sizes"};
     return out;
   }
 
