@@ -21,6 +21,7 @@ class Elements(list[Any]):
         super().__init__(items)
         self._follower, self._tensor, self._items = follower, tensor, items
         self._taken: dict[int, Any] = {}
+        self._escaped = False
 
     def tensor(self) -> torch.Tensor | None:
         """The tensor, if the list is still what it was made as."""
@@ -52,4 +53,13 @@ class Elements(list[Any]):
         return super().__iter__()
 
     def _escape(self) -> None:
-        self._follower.escape_sizes([self._tensor], "tolist")
+        """Python may know how many items there are from here on, also in the lists inside of this one."""
+        if not self._escaped:
+            self._follower.escape_sizes([self._tensor], "tolist")
+            self._mark()
+
+    def _mark(self) -> None:
+        self._escaped = True
+        for item in self._items:
+            if type(item) is Elements:
+                item._mark()
