@@ -18,6 +18,8 @@ NUMBERS |= {"double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}
 REAL = {NUMBERS[name] for name in ("float", "float16", "double", "bfloat16")}
 # Kernels that are registered for a type and refuse it when they run.
 REFUSED = {"LSTM": {NUMBERS["double"]}, "GRU": {NUMBERS["double"]}}
+# Kernels whose inputs have one type, where the operator allows several.
+OF_ONE_TYPE = {"GridSample"}
 
 
 def numbers(types: list[str]) -> set[int]:
@@ -64,7 +66,9 @@ def row(name: str, opset: int, kernels: list) -> tuple[int, int, int] | None:
     bits = sum(1 << n for n in taken)
     # Other variables that range over the same real types go along: the statistics of BatchNormalization.
     same = {variable}
-    if allowed <= REAL:
+    if name in OF_ONE_TYPE:
+        same |= set(variables)
+    elif allowed <= REAL:
         same |= {v for v, types in variables.items() if types == allowed and v in matching[0].type_constraints}
     return bits, mask_of(same, list(schema.inputs)), mask_of(same, list(schema.outputs))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lithify import _torch
+from lithify._lists import Elements
 from lithify._numbers import Integer, Real, calculate, extremum, is_number
 from lithify._watch import Level
 
@@ -181,12 +182,12 @@ def _item(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
 def _list(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
     """tolist(): the elements are followed where they are a few."""
     tensor = args[0]
-    f.escape_sizes([tensor], func.__name__)
     if 0 < _torch.sizes_of(tensor).numel() <= MOST_NUMBERS and f.depends_on_inputs(tensor):
         numbers: list[Any] = []
         made = _elements(f, tensor, numbers)
         if all(n is not None for n in numbers):
             return made
+    f.escape_sizes([tensor], func.__name__)
     f.leaves(tensor, func.__name__)
     with _torch.paused():
         return func(*args, **kwargs)
@@ -199,9 +200,9 @@ def _elements(f: Follower, tensor: torch.Tensor, numbers: list[Any]) -> Any:
     """The lists of tolist(). The numbers in them are added to `numbers`."""
     sizes = _torch.sizes_of(tensor)
     if sizes:
-        # Of integers, such as lengths, code takes as many as there are: a list of pieces shows that. Of others it takes some.
+        # Where code takes as many integers as there are, such as lengths, a list of pieces shows that.
         rows = [tensor[i] for i in range(sizes[0])] if tensor.is_floating_point() else tensor.unbind()
-        return [_elements(f, row, numbers) for row in rows]
+        return Elements(f, tensor, [_elements(f, row, numbers) for row in rows])
     numbers.append(f.number(tensor))
     return numbers[-1]
 

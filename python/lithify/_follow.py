@@ -18,6 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from lithify import _formula, _places, _torch
+from lithify._lists import Elements
 from lithify._numbers import NUMBERS, Integer, Real, Shape, Truth, is_number, number
 from lithify._watch import Followed, Level, Watch
 
@@ -320,6 +321,8 @@ def _plain(value: Any, found: list[Any]) -> Any:
         return value
     if kind is tuple or kind is list:
         return kind(_plain(v, found) for v in value)
+    if kind is Elements:
+        return [_plain(v, found) for v in value]
     if kind is slice:
         return slice(_plain(value.start, found), _plain(value.stop, found), _plain(value.step, found))
     if isinstance(value, tuple) and any(type(v) in NUMBERS for v in value):

@@ -24,6 +24,7 @@ import torch
 
 from lithify import _places, _torch
 from lithify._errors import CannotCapture
+from lithify._lists import Elements
 from lithify._numbers import Integer, Number, Real, Shape, Truth, as_float, as_int, calculate, extremum, is_number
 from lithify._watch import Watch
 
@@ -125,6 +126,7 @@ def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, st
     yield builtins, "min", _minimum
     yield builtins, "max", _maximum
     yield builtins, "len", _len
+    yield builtins, "sum", _summed
     yield threading.Thread, "start", _start
     for name, (_, function) in _MATH.items():
         yield math, name, function
@@ -208,10 +210,14 @@ def _emptied_caches() -> Iterator[None]:
 
 # ---- functions of Python ---------------------------------------------------------------------------------------------------
 
-_min, _max, _length = min, max, len
+_min, _max, _length, _sum = min, max, len, sum
 
 
 def _extremum(op: str, before: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    if not options and _length(args) == 1 and type(args[0]) is Elements and _traces():
+        made = args[0].number(getattr(torch, f"a{op}"))
+        if made is not None:
+            return made
     values = args if _length(args) > 1 else args[0] if args and issubclass(type(args[0]), tuple | list) else ()
     if not options and any(map(is_number, values)) and _capture():
         made = extremum(op, values)
@@ -229,9 +235,19 @@ def _maximum(*args: Any, **options: Any) -> Any:
 
 
 def _len(of: Any, /) -> Any:
+    if type(of) is Elements:
+        of = of if of.tensor() is None else of.tensor()
     if issubclass(type(of), torch.Tensor) and (capture := _traces()):
         return capture.length(of)
     return _length(of)
+
+
+def _summed(values: Any, /, start: Any = 0) -> Any:
+    if type(values) is Elements and _traces():
+        made = values.number(lambda t: t.sum(dtype=torch.float64 if t.is_floating_point() else torch.int64))
+        if made is not None:
+            return start + made
+    return _sum(values, start)
 
 
 class _KindOfKinds(type):

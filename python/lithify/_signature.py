@@ -92,7 +92,8 @@ def _signature(call: Callable[..., Any]) -> inspect.Signature:
     if schema is None:
         return inspect.signature(call)
     kind, none = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
-    arguments = [a for a in schema.arguments if a.name != "self"]
+    # The module itself comes first, whatever its name is.
+    arguments = [a for i, a in enumerate(schema.arguments) if i > 0 or a.type.kind() != "ClassType"]
     return inspect.Signature(
         [inspect.Parameter(a.name, kind, default=a.default_value if a.has_default_value() else none) for a in arguments]
     )

@@ -131,7 +131,9 @@ class LiveExport {
     if (!traced->escaped_data.empty())
       return other_kind("a trace follows only one outcome of " + traced->escaped_data[0]);
     const Sizes sample = model_.sample_sizes();
-    if (sample.empty() && (!traced->followed || !uses_data(*traced->followed)))
+    // A size of 0 is not among those of the sample, and may be asked about.
+    const auto decides = [](const Followed& f) { return !f.conditions.empty() || uses_data(f); };
+    if (sample.empty() && !(traced->followed && decides(*traced->followed)))
       return convert({*std::move(traced)}, CaptureKind::Trace, "a trace of one run: no size is dynamic");
     try {
       return explored(*std::move(traced), sample);

@@ -58,7 +58,7 @@ std::optional<sym::Expr> evaluate_formula(sym::Context& sym, const Expr& formula
   if (formula.items.size() == 1) return formula.name == "aten::neg" ? std::optional(sym.neg(*a)) : std::nullopt;
   const std::optional<sym::Expr> b = evaluate_formula(sym, formula.items[1], symbols);
   if (!b) return std::nullopt;
-  if (formula.name == "aten::pow") return power(sym, *a, *b);
+  if (formula.name == "prim::pow") return power(sym, *a, *b);
   for (const auto& [name, operation] : operations)
     if (formula.name == name) return (sym.*operation)(*a, *b);
   return std::nullopt;

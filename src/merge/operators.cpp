@@ -40,35 +40,12 @@ const std::set<std::string_view> views = {"alias",        "as_strided", "chunk",
 
 const std::set<std::string_view> on_sizes = {"Int", "IntImplicit", "Float", "ScalarImplicit", "dim", "numel", "size"};
 
-const std::set<std::string_view> on_numbers = {"aten::add",
-                                               "aten::sub",
-                                               "aten::mul",
-                                               "aten::neg",
-                                               "aten::floordiv",
-                                               "aten::remainder",
-                                               "aten::div",
-                                               "aten::truediv",
-                                               "aten::pow",
-                                               "aten::sqrt",
-                                               "aten::ceil",
-                                               "aten::floor",
-                                               "prim::max",
-                                               "prim::min",
-                                               "prim::abs",
-                                               "aten::eq",
-                                               "aten::ne",
-                                               "aten::lt",
-                                               "aten::le",
-                                               "aten::gt",
-                                               "aten::ge",
-                                               "aten::Int",
-                                               "aten::IntImplicit",
-                                               "aten::Float",
-                                               "aten::round",
-                                               "aten::log2",
-                                               "prim::NumToTensor",
-                                               "aten::__not__",
-                                               "aten::ScalarImplicit"};
+const std::set<std::string_view> on_numbers = {
+    "aten::add",   "aten::sub",     "aten::mul",  "aten::neg",         "aten::floordiv", "aten::remainder",
+    "aten::div",   "aten::truediv", "aten::pow",  "aten::sqrt",        "aten::ceil",     "aten::floor",
+    "prim::pow",   "prim::max",     "prim::min",  "prim::abs",         "aten::eq",       "aten::ne",
+    "aten::lt",    "aten::le",      "aten::gt",   "aten::ge",          "aten::Int",      "aten::IntImplicit",
+    "aten::Float", "aten::round",   "aten::log2", "prim::NumToTensor", "aten::__not__",  "aten::ScalarImplicit"};
 
 const std::set<std::string_view> resizing = {"as_strided_", "resize_",   "resize_as_", "set_",       "squeeze_",
                                              "swapaxes_",   "swapdims_", "t_",         "transpose_", "unsqueeze_"};

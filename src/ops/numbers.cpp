@@ -98,6 +98,13 @@ std::optional<Value> int_power(Call& c, Dim a, Dim b) {
   return Value(out);
 }
 
+// In TorchScript, a power of integers is a float, as that of math.pow.
+std::optional<Value> real_power(Call& c, Dim a, Dim b) {
+  std::optional<Value> power = int_power(c, a, b);
+  if (power && power->is_int()) power = c.call("aten::Float", {*power});
+  return power;
+}
+
 /// A function whose result is a float, of two integers, too: it is known where both are.
 std::function<std::optional<Value>(Call&, Dim, Dim)> of_integers(double (*f)(double, double)) {
   return [f](Call&, Dim a, Dim b) -> std::optional<Value> {
@@ -118,7 +125,7 @@ Value computed(Call& c, const Arithmetic& row) {
     if (p && q) return row.reals(*p, *q);
   }
   DType type = arithmetic_type({a, b});
-  if (type == DType::Int64 && (row.always_real || (row.name == "aten::pow" && y && y->lower().value_or(-1) < 0)))
+  if (type == DType::Int64 && (row.always_real || (row.name == "prim::pow" && y && y->lower().value_or(-1) < 0)))
     type = DType::Double;
   return computed_at_run_time(c, row.tensor_op, {a, b}, type == DType::Double ? row.real : type);
 }
@@ -159,7 +166,8 @@ void register_arithmetic(eval::Registry& ops) {
        {},
        "aten::copysign",
        true},
-      {"aten::pow", int_power, [](double a, double b) -> Value { return std::pow(a, b); }},
+      {"aten::pow", real_power, [](double a, double b) -> Value { return std::pow(a, b); }, {}, "aten::pow", true},
+      {"prim::pow", int_power, [](double a, double b) -> Value { return std::pow(a, b); }, {}, "aten::pow"},
       {"prim::min",
        [](Call& c, Dim a, Dim b) { return Value(c.sym.min(a, b)); },
        [](double a, double b) -> Value { return std::min(a, b); },

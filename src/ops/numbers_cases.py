@@ -40,6 +40,11 @@ def powers(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     return x * n**2, x * n**0.5, x * n**-1, x * 2**n, x * 0.5**n, x * (n - 3) ** 3
 
 
+def powers_are_floats(x: Tensor) -> tuple[float, float, Tensor]:
+    n = x.shape[1]
+    return math.pow(n, 2), math.pow(2, n), torch.zeros(int(n**2))
+
+
 def powers_of_data(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     n = int((x > 0).sum())
     return x * n**2, x * 2**n, x * (n + 1) ** -2, x * n**0.5
@@ -103,6 +108,7 @@ for number in (
     quotients,
     roundings,
     powers,
+    powers_are_floats,
     powers_of_data,
     functions_of_sizes,
     more_functions,

@@ -123,15 +123,14 @@ bool may_be_nan(const onnx::Value* x) {
 }
 
 // Numbers in the order of x, with NaN at one end and beyond infinity: ONNX Runtime compares as IEEE 754 does, where NaN
-// has no place. Infinity is a finite number of float64; float64 itself has no such room, so NaN is beside it there.
+// has no place. Infinity is a finite number of float64 there; of float64 itself, its largest.
 Ref ordered(Builder& b, Ref x, bool nan_is_largest) {
   if (!may_be_nan(x)) return x;
   const double end = nan_is_largest ? infinity : -infinity;
   Ref missing = b.op("IsNaN", {x});
-  if (x->dtype == DType::Double) return b.where(missing, like(b, x, end), x);
-  const double beyond_float32 = std::copysign(1e39, end);
+  const double finite = std::copysign(x->dtype == DType::Double ? std::numeric_limits<double>::max() : 1e39, end);
   Ref wide = b.cast(x, DType::Double);
-  wide = b.op(nan_is_largest ? "Min" : "Max", {wide, like(b, wide, beyond_float32)});
+  wide = b.op(nan_is_largest ? "Min" : "Max", {wide, like(b, wide, finite)});
   return b.where(missing, like(b, wide, end), wide);
 }
 

@@ -210,3 +210,13 @@ def into(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 case(into, x[B, 5])
+
+# ---- NaN is beyond infinity, in float64 too
+for order in (
+    lambda x: x.sort(1)[0],
+    lambda x: x.sort(1, descending=True)[0],
+    lambda x: x.topk(3, 1)[0],
+    lambda x: x.argmax(1),
+    lambda x: x.cummax(1)[0],
+):
+    case(order, f64(values=(inf, nan, 1.0, -inf, inf, nan, 2.0))[B, 6])

@@ -66,51 +66,90 @@ Value unflatten(Call& c) {
   return reshaped(c, to);
 }
 
-// Whether a dimension stays when it is squeezed. That of more than one element in the sample does, which is reported as
-// a constraint: at a size of 1 the result would have another rank. Nothing where that is not known.
+// Whether a dimension stays when it is squeezed. What the sample shows is reported as a constraint: at other sizes the
+// result would have another rank. Nothing where that is not known.
 std::optional<bool> stays(Call& c, Dim size) {
   const Dim one = c.sym.constant(1);
   if (const std::optional<bool> is_one = c.sym.equal(size, one)) return !*is_one;
   if (c.sym.less(one, size) == true) return true;
   const std::optional<int64_t> sample = c.sym.sample(size);
-  if (sample ? *sample < 2 : onnx::depends_on_data(c.sym, size) || c.sym.has_iterations(size)) return std::nullopt;
-  c.sym.assume({sym::Assumption::Kind::AtMost, c.sym.constant(2), size});
-  return true;
+  if (sample ? *sample < 1 : onnx::depends_on_data(c.sym, size) || c.sym.has_iterations(size)) return std::nullopt;
+  if (sample == 1)
+    c.sym.assume({sym::Assumption::Kind::Equal, size, one});
+  else
+    c.sym.assume({sym::Assumption::Kind::AtMost, c.sym.constant(2), size});
+  return sample != 1;
+}
+
+// Without the given dimensions. One of a dynamic size is assumed to have one element.
+Value without(Call& c, const Vector<int64_t>& dropped) {
+  Shape to, ones = c.tensor("self")->shape;
+  for (int64_t i = 0; i < static_cast<int64_t>(ones.size()); ++i)
+    if (std::find(dropped.begin(), dropped.end(), i) == dropped.end()) to.push_back(at(ones, i));
+  Vector<int64_t> dynamic;
+  for (int64_t i : dropped) {
+    if (!at(ones, i).is(1)) dynamic.push_back(i);
+    ones[static_cast<size_t>(i)] = c.sym.constant(1);
+  }
+  if (dynamic.empty()) return reshaped(c, to);
+  return c.view(
+      "self",
+      [to, dynamic](Builder& b, OnnxValue* x) {
+        for (int64_t axis : dynamic) x = b.slice(x, axis, b.dim(0), b.dim(1));
+        return b.reshape(x, to);
+      },
+      [ones](Builder& b, OnnxValue* base, OnnxValue* changed) {
+        return b.expand(b.reshape(changed, ones), base->shape);
+      });
 }
 
 // Drops the given dimensions where their size is 1; all others of the shape stay.
 Value squeezed(Call& c, const Vector<int64_t>& dims) {
   const Shape from = c.tensor("self")->shape;
-  Shape to;
-  for (int64_t i = 0; i < static_cast<int64_t>(from.size()); ++i) {
-    Dim size = at(from, i);
-    const bool asked = std::find(dims.begin(), dims.end(), i) != dims.end();
-    const std::optional<bool> stay = asked ? stays(c, size) : true;
+  Vector<int64_t> dropped;
+  for (int64_t i : dims) {
+    if (from.empty()) break;
+    const std::optional<bool> stay = stays(c, at(from, i));
     if (!stay)
       c.unsupported(
           fmt::format("dimension {} has the dynamic size {}: the result would have fewer dimensions only when "
                       "it is 1",
-                      i, size.str()));
-    if (*stay) to.push_back(size);
+                      i, at(from, i).str()));
+    if (!*stay) dropped.push_back(i);
   }
-  return reshaped(c, to);
+  return without(c, dropped);
 }
 
 Value squeeze_all(Call& c) {
   const Shape from = c.tensor("self")->shape;
-  Shape to;
-  for (Dim size : from) {
-    const std::optional<bool> stay = stays(c, size);
-    if (!stay && c.sym.sample(size))
-      c.unsupported(
-          fmt::format("the dynamic size {} is 1 in the sample: specify which dimensions to squeeze", size.str()));
+  Vector<int64_t> dropped;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const std::optional<bool> stay = stays(c, from[i]);
     if (!stay)
       c.evaluator.warn(
           "squeeze() of a size that depends on data: it is kept, and the model drops it where it is 1; specify which "
           "dimensions to squeeze");
-    if (stay.value_or(true)) to.push_back(size);
+    if (stay == false) dropped.push_back(static_cast<int64_t>(i));
   }
-  return reshaped(c, to);
+  return without(c, dropped);
+}
+
+// At a position that is known only at run time: the sizes before it stay, those behind it move by one.
+Value unsqueezed_at(Call& c, OnnxValue* position) {
+  Builder& b = c.onnx;
+  OnnxValue* x = c.tensor("self");
+  const auto rank = static_cast<int64_t>(x->rank());
+  auto number = [&](int64_t v) { return b.scalar_int(DType::Int64, v); };
+  position = b.where(b.op("Less", {position, number(0)}), b.add(position, number(rank + 1)), position);
+  Shape to;
+  for (int64_t i = 0; i <= rank; ++i) {
+    OnnxValue* before = i < rank ? b.symbolic(at(x->shape, i)) : number(1);
+    OnnxValue* behind = i > 0 ? b.symbolic(at(x->shape, i - 1)) : number(1);
+    OnnxValue* size = b.where(b.op("Less", {number(i), position}), before,
+                              b.where(b.op("Less", {position, number(i)}), behind, number(1)));
+    to.push_back(b.symbol_of(size, "unsqueezed", 0));
+  }
+  return b.reshape(x, to);
 }
 
 // The first elements of the tensor's memory under other sizes. Elements that are added have no defined values.
@@ -160,7 +199,9 @@ void register_reshape(eval::Registry& ops) {
            {"aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
             "aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"},
            [](Call& c) { return squeezed(c, c.dims("dim", c.tensor("self")->rank())); });
-  ops.add("aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", [](Call& c) {
+  ops.add("aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", [](Call& c) -> Value {
+    const Value& dim = c.arg("dim");
+    if (!dim.is_int() || !dim.integer().is_constant()) return unsqueezed_at(c, c.as_tensor(dim, DType::Int64));
     Shape to = c.tensor("self")->shape;
     to.insert(to.begin() + c.new_dim("dim", to.size()), c.sym.constant(1));
     return reshaped(c, to);

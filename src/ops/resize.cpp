@@ -130,11 +130,27 @@ struct Nearest {
   Dim in, out;
   std::optional<double> factor;  // given, instead of out / in
   bool exact = false;
+  bool snaps = false;  // of images: PyTorch ignores the factor where out is in or 2 * in
 };
+
+// Whether out may be times * in and not because of the factor: 3 * 1.2 is 3. ONNX Runtime copies where all sizes stay.
+bool may_round_to(const onnx::Builder& b, Dim in, Dim out, std::optional<double> factor, int64_t times) {
+  if (!factor || *factor <= static_cast<double>(times) || *factor >= static_cast<double>(times + 1)) return false;
+  return b.sym.equal(out, b.sym.mul(in, b.sym.constant(times))).value_or(true);
+}
+
+// 1 / times where out is times * in, else the given scale.
+Ref unless_rounded(onnx::Builder& b, Dim in, Dim out, std::optional<double> factor, int64_t times, double then,
+                   Ref scale) {
+  if (!may_round_to(b, in, out, factor, times)) return scale;
+  Ref equal = b.op("Equal", {b.symbolic(out), b.symbolic(b.sym.mul(in, b.dim(times)))});
+  return b.where(equal, b.scalar(DType::Float, then), scale);
+}
 
 // Whether Resize takes the same elements, which divides by out / in: at all sizes, or at those that are likely.
 bool takes_the_same(onnx::Builder& b, const Nearest& n) {
   constexpr int64_t likely = 4096;
+  if (may_round_to(b, n.in, n.out, n.factor, 1) || (n.snaps && may_round_to(b, n.in, n.out, n.factor, 2))) return false;
   float torch = 0, ort = 0;  // their scales
   int64_t count = n.out.constant().value_or(likely);
   const std::optional<Dim> times = b.sym.divide_exactly(n.out, n.in);
@@ -162,6 +178,8 @@ bool takes_the_same(onnx::Builder& b, const Nearest& n) {
 
 onnx::Value* take_nearest(onnx::Builder& b, onnx::Value* x, int64_t axis, const Nearest& n) {
   Ref scale = n.factor ? b.scalar(DType::Float, 1.0 / *n.factor) : b.div(count(b, n.in), count(b, n.out));
+  for (int64_t times : {1, 2})
+    if (n.snaps) scale = unless_rounded(b, n.in, n.out, n.factor, times, 1.0 / static_cast<double>(times), scale);
   Ref at = b.cast(arange(b, n.out), DType::Float);
   if (n.exact) at = b.add(at, b.scalar(DType::Float, 0.5));
   Ref index = b.cast(b.op("Floor", {b.mul(at, scale)}), DType::Int64);
@@ -185,8 +203,9 @@ onnx::Value* resize(Call& c, onnx::Value* x, Vector<Dim> sizes, Vector<std::opti
     // Resize takes either factors or sizes for all axes.
     const bool all_given = std::all_of(scales.begin(), scales.end(), [](const auto& s) { return s.has_value(); });
     for (size_t i = 0; i < dims; ++i) {
-      const Nearest n{x->shape[lead + i], sizes[i], scales[i], m.exact};
-      if (n.in != n.out && (!takes_the_same(b, n) || (n.factor && !all_given)))
+      const Nearest n{x->shape[lead + i], sizes[i], scales[i], m.exact, dims == 2 && !m.exact};
+      const bool stays = n.in == n.out && (n.snaps || !may_round_to(b, n.in, n.out, n.factor, 1));
+      if (!stays && (!takes_the_same(b, n) || (n.factor && !all_given)))
         x = take_nearest(b, x, static_cast<int64_t>(lead + i), n);
       if (x->shape[lead + i] == n.out && all_given) scales[i] = 1.0;
     }
@@ -199,14 +218,18 @@ onnx::Value* resize(Call& c, onnx::Value* x, Vector<Dim> sizes, Vector<std::opti
   onnx::Value* roi = c.opset() >= 13 ? nullptr : b.floats({});
   onnx::Value* out;
   if (by_scale) {
-    Vector<float> factors(lead, 1.0f);
+    Vector<Ref> factors{b.floats(Vector<float>(lead, 1.0f))};
     std::vector<bool> exact;
     for (size_t i = 0; i < dims; ++i) {
       const SingleFactor single = single_factor(b, *scales[i], x->shape[lead + i]);
-      factors.push_back(single.factor);
+      Ref factor = b.floats(Vector<float>{single.factor});
+      // PyTorch interpolates nothing along a dimension that keeps its size.
+      if (m.mode == "linear" && b.opset() >= 11)
+        factor = unless_rounded(b, x->shape[lead + i], sizes[i], scales[i], 1, 1.0, factor);
+      factors.push_back(factor);
       exact.push_back(single.same_sizes);
     }
-    out = b.op("Resize", {x, roi, b.floats(factors)}, attributes_of(m));
+    out = b.op("Resize", {x, roi, b.concat(factors, 0)}, attributes_of(m));
     for (size_t i = 0; i < dims; ++i)
       if (!exact[i]) out = b.slice(out, static_cast<int64_t>(lead + i), b.dim(0), sizes[i]);
   } else {

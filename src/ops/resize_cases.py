@@ -74,3 +74,13 @@ for mode in ("bilinear", "bicubic"):
     case(F.interpolate, x[B, 2, 8, 6], scale_factor=(1.7, 0.9), mode=mode, antialias=True, recompute_scale_factor=False)
     case(F.interpolate, x[B, 2, H >= 2, W >= 2], size=(3, 4), mode=mode, antialias=True, align_corners=True)
     case(F.interpolate, x[B, 2, 8, 6], size=(3, 2), mode=mode, antialias=True, opsets=range(11, 18))
+
+# ---- factors that leave a size as it is, or double it, by rounding
+for factor in (1.2, 2.3):
+    for mode in ("nearest", "nearest-exact"):
+        case(F.interpolate, x[B, 2, S], scale_factor=factor, mode=mode)
+        case(F.interpolate, x[B, 2, H, W], scale_factor=factor, mode=mode)
+        case(F.interpolate, x[B, 2, 4, 3], scale_factor=factor, mode=mode)
+    case(F.interpolate, x[B, 2, H, W], scale_factor=factor, mode="bilinear", opsets=range(11, 27))
+    case(F.interpolate, x[B, 2, 4, 3], scale_factor=factor, mode="bilinear", opsets=range(11, 27))
+case(F.interpolate, x[B, 2, 3, 4], scale_factor=(1.7, 1.2), mode="bicubic", opsets=range(11, 27))

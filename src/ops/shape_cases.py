@@ -48,6 +48,8 @@ case(torch.unsqueeze, kinds[B, S], 0)
 case(torch.unsqueeze, x[B, S], 1)
 case(torch.unsqueeze, x[B, S], -1)
 case(torch.unsqueeze, x[()], -1)
+case(lambda x: x.unsqueeze(x.size(0) % 2), x[B, S])
+case(lambda x: x.unsqueeze(-1 - x.size(1) % 3) * 2, x[B, S])
 case(lambda x: x[:, None, :, None], x[B, S])
 for fn in (torch.atleast_1d, torch.atleast_2d, torch.atleast_3d):
     case(fn, x[()])

@@ -2,7 +2,7 @@
 
 import torch.nn.functional as F
 
-from tests.cases import B, H, W, case, x
+from tests.cases import B, H, W, case, f64, x
 
 for mode in ("bilinear", "nearest", "bicubic"):
     for padding in ("zeros", "border", "reflection"):
@@ -30,3 +30,11 @@ case(F.fold, x[B, 12, 6], (3, 4), 2, opsets=from_16)
 case(F.fold, x[B, 18, 10], (7, 6), (3, 2), dilation=2, padding=(1, 0), stride=(1, 2), opsets=from_16)
 case(F.fold, x[8, 12], (5, 4), 2, stride=1, opsets=from_16)
 case(lambda a: F.fold(F.unfold(a, 2), a.shape[2:], 2), x[B, 3, H >= 2, W >= 2], opsets=from_16)
+case(
+    lambda a, g: F.grid_sample(a, g, align_corners=False),
+    f64[B, 3, H >= 2, W >= 2],
+    f64(-1.3, 1.3)[B, 5, 4, 2],
+    rtol=1e-3,
+    atol=1e-5,
+    why="ONNX Runtime has it only in float32 below opset 20",
+)

@@ -86,3 +86,24 @@ def test_a_fixed_axis_that_has_to_equal_a_dynamic_one_is_named() -> None:
     axes = {"x": {1: "seq"}}
     with pytest.raises(lithify.ExportError, match="axis 1 of 'y' is 16 in the sample and has to equal seq"):
         lithify.export(lambda x, y: torch.cat([x, y], 0), (torch.randn(2, 16), torch.randn(3, 16)), dynamic_axes=axes)
+
+
+@torch.jit.script
+def squeezed(x: torch.Tensor) -> torch.Tensor:
+    return x.squeeze(1) * 2
+
+
+def test_a_squeezed_size_of_the_sample_is_a_constraint() -> None:
+    at_one = lithify.export(squeezed, torch.randn(2, 1), dynamic_axes={"x": {0: "n", 1: "s"}})
+    assert [len(v.shape) for v in at_one.outputs] == [1]
+    assert [at_one.claims.holds(n=5, s=s) for s in (1, 3)] == [True, False]
+    above = lithify.export(squeezed, torch.randn(2, 3), dynamic_axes={"x": {0: "n", 1: "s"}})
+    assert [above.claims.holds(n=5, s=s) for s in (1, 3)] == [False, True]
+
+
+def test_a_size_of_0_that_the_code_asks_for_is_a_constraint() -> None:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(1) if x.shape[0] == 0 else x.sum().view(1)
+
+    claims = lithify.export(forward, torch.randn(0), dynamic_axes={"x": {0: "n"}}).claims
+    assert claims.holds(n=0) is True and claims.holds(n=3) is False

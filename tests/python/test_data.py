@@ -59,6 +59,26 @@ def half_of_them(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
     return x.topk(int(0.5 * lengths.max().item()), 1)[0]
 
 
+@model("ReduceMax")
+def of_a_list(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    sizes = lengths.tolist()
+    return x[:, : max(sizes)] * sizes[-1], x + sum(sizes) / len(sizes), sizes[0]
+
+
+@model("Gather")
+def of_a_list_of_floats(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    sizes = (lengths * 0.5).tolist()
+    return x * min(sizes), sum(sizes), sizes[0]
+
+
+@model("Gather")
+def of_a_changed_list(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    sizes = x[0, 0].tolist()
+    sizes.append(sizes[0])
+    sizes[1] = 3.0
+    return x * sizes[-1] + sizes[1] + sizes[2]
+
+
 # ---- branches -------------------------------------------------------------------------------------
 
 

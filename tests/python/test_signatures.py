@@ -169,3 +169,13 @@ def test_dataclasses_in_and_out() -> None:
     result = lithify.export(Called(lambda b: Batch(b.ids + 1, b.mask)), (Batch(X, Y),))
     assert [v.name for v in result.inputs] == ["b_ids", "b_mask"]
     assert [v.name for v in result.outputs] == ["ids", "mask"]
+
+
+class Named(torch.nn.Module):
+    def forward(this, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y
+
+
+def test_self_of_a_script_may_have_another_name() -> None:
+    result = lithify.export(torch.jit.script(Named()), (torch.randn(2), torch.randn(2)))
+    assert [v.name for v in result.inputs] == ["x", "y"]

@@ -27,7 +27,7 @@ constexpr std::pair<std::string_view, std::string_view> kPython[] = {
     {"_operator.truediv", "aten::truediv"},
     {"_operator.floordiv", "aten::floordiv"},
     {"_operator.mod", "aten::remainder"},
-    {"_operator.pow", "aten::pow"},
+    {"_operator.pow", "prim::pow"},
     {"_operator.neg", "aten::neg"},
     {"_operator.eq", "aten::eq"},
     {"_operator.ne", "aten::ne"},

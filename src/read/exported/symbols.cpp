@@ -47,8 +47,8 @@ Expr negated(Expr e) { return e.kind == ExprKind::Int ? integer(-e.integer) : op
 constexpr std::pair<std::string_view, std::string_view> kOperators[] = {
     {"Add", "aten::add"},
     {"Mul", "aten::mul"},
-    {"Pow", "aten::pow"},
-    {"PowByNatural", "aten::pow"},
+    {"Pow", "prim::pow"},
+    {"PowByNatural", "prim::pow"},
     {"FloatPow", "aten::pow"},
     {"FloorDiv", "aten::floordiv"},
     {"CleanDiv", "aten::floordiv"},
@@ -161,7 +161,7 @@ class Parser {
   }
   Expr power_of(Expr base) {
     if (!take("**")) return base;
-    return operation("aten::pow", {std::move(base), nested([&] { return unary(); })});
+    return operation("prim::pow", {std::move(base), nested([&] { return unary(); })});
   }
   template <class F>
   Expr nested(F parse) {
