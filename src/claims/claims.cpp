@@ -13,6 +13,24 @@ namespace lithify {
 
 // ---- texts --------------------------------------------------------------------------------------------------------
 
+namespace {
+
+constexpr size_t longest_shown = 80, most_shown = 4;  // constraints, in the line of a dimension
+
+/// Constraints in one line: those that can be read at a glance, and how many others there are.
+std::string in_one_line(const std::vector<std::string>& constraints) {
+  std::vector<std::string> out;
+  for (const std::string& c : constraints) {
+    const bool has_sides = constraints.size() > 1 && c.find(" or ") != std::string::npos;
+    if (c.size() <= longest_shown && out.size() < most_shown) out.push_back(has_sides ? fmt::format("({})", c) : c);
+  }
+  if (const size_t others = constraints.size() - out.size(); others > 0)
+    out.push_back(fmt::format("{}{} condition{}", others, out.empty() ? "" : " more", others == 1 ? "" : "s"));
+  return fmt::format("{}", fmt::join(out, " and "));
+}
+
+}  // namespace
+
 std::string Constraint::str() const { return where.empty() ? formula : fmt::format("{} ({})", formula, where); }
 
 std::string DimensionClaim::str() const {
@@ -20,7 +38,7 @@ std::string DimensionClaim::str() const {
   if (kind == ClaimKind::Checked) {
     out = checked.empty() ? "not checked at any size" : fmt::format("checked at {}", fmt::join(checked, ", "));
   } else if (!constraints.empty()) {
-    out += fmt::format(" where {}", fmt::join(constraints, " and "));
+    out += fmt::format(" where {}", in_one_line(constraints));
   }
   if (kind == ClaimKind::RecordedPath) out += ", on the recorded path";
   auto counted = [&](int n, const char* what, const char* how) {
@@ -252,7 +270,7 @@ std::string Claims::str() const {
     for (const std::string& use : d.unfollowed) out += fmt::format("  not followed: {}\n", use);
   }
   for (const Constraint& c : constraints)
-    if (!c.where.empty()) out += fmt::format("needs {}\n", c.str());
+    if (!c.where.empty() || c.formula.size() > longest_shown) out += fmt::format("needs {}\n", c.str());
   for (const Constraint& side : claims::recorded_sides(*this)) out += fmt::format("recorded where {}\n", side.str());
   if (out.empty()) return "no dynamic dimension";
   out.pop_back();
