@@ -48,10 +48,11 @@ test-hostile: asan setup
 	LITHIFY=build-asan/lithify $(PYTEST) $(HOSTILE) tests/test_capi.py
 
 SECONDS ?= 120
-fuzz: debian  ## each target of fuzz/ for SECONDS
+fuzz: build  ## each target of fuzz/ for SECONDS
 	@[ -f build-fuzz/build.ninja ] || cmake -S . -B build-fuzz -G Ninja -DLITHIFY_SANITIZE=ON -DLITHIFY_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++
 	cmake --build build-fuzz -j $(JOBS) --target fuzz
 	fuzz/run $(SECONDS)
+	PYTHONPATH=python $(PYTHON) -m fuzz.differential --seconds $(SECONDS)
 
 test-tsan: setup  ## many threads under ThreadSanitizer
 	@[ -f build-tsan/build.ninja ] || cmake -S . -B build-tsan -G Ninja -DLITHIFY_WERROR=ON -DLITHIFY_SANITIZE=thread

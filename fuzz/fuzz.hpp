@@ -4,14 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "archive/zip.hpp"
 #include "base/diagnostic.hpp"
+#include "lithify/lithify.h"
 
 namespace lithify::fuzz {
 
@@ -40,13 +38,6 @@ class Choices {
   std::span<const uint8_t> bytes_;
 };
 
-/// Bytes in a buffer of exactly their size, so that a sanitizer sees a read past the end.
-inline archive::Record record_of(std::string_view bytes) {
-  const auto source = std::as_bytes(std::span(bytes));
-  auto owner = std::make_shared<std::vector<std::byte>>(source.begin(), source.end());
-  return {*owner, owner};
-}
-
 /// Runs what may end in a diagnostic. One that reports a fault of the exporter is a finding.
 template <class Action>
 void expect_no_fault(Action action) {
@@ -56,6 +47,22 @@ void expect_no_fault(Action action) {
     for (const Diagnostic& d : e.diagnostics())
       if (d.code == Code::Internal) std::abort();
   }
+}
+
+/// What a call of the C ABI has returned. An internal error is a finding; every other answer will do.
+inline void expect_answer(lithify_status status, lithify_result* result) {
+  if (status == LITHIFY_ERROR_INTERNAL) std::abort();
+  for (size_t i = 0; i < lithify_result_message_count(result); ++i)
+    if (std::string_view(lithify_result_message_code(result, i)) == "LTH099") std::abort();
+  lithify_result_free(result);
+}
+
+/// Inspects, checks and exports a file.
+inline void expect_answers(std::string_view file, const lithify_options* options) {
+  lithify_result* result = nullptr;
+  expect_answer(lithify_inspect_bytes(file.data(), file.size(), &result), result);
+  expect_answer(lithify_check_bytes(file.data(), file.size(), options, &result), result);
+  expect_answer(lithify_export_bytes(file.data(), file.size(), nullptr, options, &result), result);
 }
 
 }  // namespace lithify::fuzz

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "ops/register.hpp"
+#include "tests/unit/model_bytes.hpp"
 
 namespace lithify::fuzz {
 namespace {
@@ -19,10 +20,15 @@ constexpr std::string_view texts[] = {"mean",  "sum",   "none",      "constant",
                                       "",      "valid", "linear",    "bilinear", "ij",      "ii->i",     "trunc",
                                       "floor", "tanh",  "ij,jk->ik", "prod",     "amax",    "nearest",   "circular"};
 
+const Vector<std::string>& rule_names() {
+  static const Vector<std::string> names = ops::all_rules().names();
+  return names;
+}
+
 /// Writes one program, statement by statement.
 class Writer {
  public:
-  explicit Writer(Choices& choices) : choices_(choices), names_(ops::all_rules().names()) {}
+  explicit Writer(Choices& choices) : choices_(choices), names_(rule_names()) {}
 
   std::string program() {
     body_ = "    w = self.w\n    b = self.b\n    s0 = torch.size(x, 0)\n    n0 = torch.len(x)\n";
@@ -165,7 +171,7 @@ class Writer {
   }
 
   Choices& choices_;
-  const Vector<std::string> names_;
+  const Vector<std::string>& names_;
   std::string body_;
   std::vector<std::string> tensors_ = {"x", "w", "b"}, values_;
   int next_ = 0;
@@ -174,5 +180,23 @@ class Writer {
 }  // namespace
 
 std::string make_program(Choices& choices) { return Writer(choices).program(); }
+
+std::string model_of(const std::string& body) {
+  namespace pickle = test::pickle;
+  const std::string w = pickle::tensor(pickle::storage("FloatStorage", "0", 108), 0, {4, 3, 3, 3}, {27, 9, 3, 1});
+  const std::string b = pickle::tensor(pickle::storage("FloatStorage", "1", 3), 0, {3}, {1});
+  const std::string attributes = pickle::text("w") + w + pickle::text("b") + b + pickle::text("training") + "\x89";
+  return test::zip_of(
+      {{.name = "m/version", .data = "3\n"},
+       {.name = "m/byteorder", .data = "little"},
+       {.name = "m/constants.pkl", .data = "\x80\x02)."},
+       {.name = "m/data.pkl", .data = pickle::whole(pickle::object("__torch__", "M", pickle::dict(attributes)))},
+       {.name = "m/data/0", .data = std::string(108 * sizeof(float), '\x3e')},
+       {.name = "m/data/1", .data = std::string(3 * sizeof(float), '\x3f')},
+       {.name = "m/code/__torch__.py",
+        .data = "class M(Module):\n  __parameters__ = [\"w\", ]\n  __buffers__ = [\"b\", ]\n  w : Tensor\n"
+                "  b : Tensor\n  training : bool\n  def forward(self: __torch__.M,\n    x: Tensor) -> Any:\n" +
+                body}});
+}
 
 }  // namespace lithify::fuzz

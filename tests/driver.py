@@ -140,7 +140,7 @@ def export_command(
     inputs: Sequence[str] = (),
     flags: Sequence[str] = (),
 ) -> list[str]:
-    command = [str(LITHIFY), "export", str(model), "-o", str(out), "--opset", str(opset), "-q", *flags]
+    command = [str(LITHIFY), "export", str(model), "-o", str(out), "--opset", str(opset), "-q", "--skip-sync", *flags]
     for spec in inputs:
         command += ["--input", spec]
     for name, axes in (dynamic or {}).items():

@@ -32,6 +32,7 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "lithify_options_set_strict": (ctypes.c_int, [Handle, ctypes.c_int]),
     "lithify_options_set_state": (ctypes.c_int, [Handle, ctypes.c_int]),
     "lithify_options_set_discover": (ctypes.c_int, [Handle, ctypes.c_int]),
+    "lithify_options_set_skip_sync": (ctypes.c_int, [Handle, ctypes.c_int]),
     "lithify_options_set_self_check": (ctypes.c_int, [Handle, ctypes.c_int]),
     "lithify_options_set_unroll": (ctypes.c_int, [Handle, ctypes.c_int64]),
     "lithify_options_set_budget": (ctypes.c_int, [Handle, ctypes.c_int64]),

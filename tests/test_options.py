@@ -379,7 +379,7 @@ def test_sizes_in_c(lib: ctypes.CDLL, options: int, tmp_path: Path) -> None:  # 
     for handle, status in ((options, 3), (None, 2)):
         for name in ("recover", "state", "external_data"):
             assert getattr(lib, f"lithify_options_set_{name}")(handle, 3) == status
-        for name in ("strict", "discover", "self_check"):
+        for name in ("strict", "discover", "skip_sync", "self_check"):
             assert getattr(lib, f"lithify_options_set_{name}")(handle, 2) == status
         assert lib.lithify_options_set_unroll(handle, -1) == status
         assert lib.lithify_options_set_budget(handle, 0) == status

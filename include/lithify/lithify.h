@@ -123,6 +123,9 @@ enum {
 };
 /** Sets whether weights go to a separate file: one of LITHIFY_EXTERNAL_DATA_. */
 LITHIFY_API lithify_status lithify_options_set_external_data(lithify_options* options, int when);
+/** Whether a call returns before the output is on the disk; 0 or 1. That is faster, and the output may be incomplete
+ * after a power failure. */
+LITHIFY_API lithify_status lithify_options_set_skip_sync(lithify_options* options, int skip);
 /** Whether every value is compared with the type and sizes that torch.export recorded of it; 0 or 1. A difference is a
  * fault of the exporter and an error. */
 LITHIFY_API lithify_status lithify_options_set_self_check(lithify_options* options, int check);

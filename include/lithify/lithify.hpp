@@ -198,7 +198,7 @@ struct ExportOptions {
   /// Live models are run at most this many times at other sizes, to capture what they do there. What is left out limits
   /// the claims.
   int64_t capture_runs = 24;
-  double capture_seconds = 5;  ///< in runs at other sizes, after which no further one begins
+  double capture_seconds = 5;  ///< of processor time in runs at other sizes, after which no further one begins
 
   std::string custom_ops;               ///< declarations of custom operators, as in docs/custom-operators.md
   std::vector<CustomOperator> plugins;  ///< custom operators by functions
@@ -213,7 +213,9 @@ struct ExportOptions {
     Always,  ///< however small
     Never    ///< a model above 2 GB is an error
   };
-  ExternalData external_data = ExternalData::Auto;              ///< whether weights go to a separate file
+  ExternalData external_data = ExternalData::Auto;  ///< whether weights go to a separate file
+  /// Does not wait until the output is on the disk (fsync): faster, and it may be incomplete after a power failure.
+  bool skip_sync = false;
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< called with the bytes written so far and in all
   /// Compares every value with the type and sizes that torch.export recorded of it. A difference is a fault of the
   /// exporter and an error.

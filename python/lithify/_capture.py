@@ -206,7 +206,10 @@ def _is_same(captured: Callable[..., Any], model: Callable[..., Any], sample: Se
 def is_other_when_traced(model: Callable[..., Any], sample: Sequence[torch.Tensor]) -> bool:
     """Whether the model has other results where it knows that it is traced: on the sample, or where masks hide nothing."""
     before = torch.jit.is_tracing
-    for tensors in (sample, [torch.ones_like(t) if _is_mask(t) else t for t in sample]):
+    inputs = [sample]
+    if any(map(_is_mask, sample)):
+        inputs.append([torch.ones_like(t) if _is_mask(t) else t for t in sample])
+    for tensors in inputs:
         expected = _results(model, tensors)
         torch.jit.is_tracing = lambda: True
         try:

@@ -98,6 +98,7 @@ def export(
     budget: int = 1,
     capture_runs: int = 24,
     capture_seconds: float = 5,
+    skip_sync: bool = False,
     self_check: bool = False,
 ) -> Result:
     """Writes `model` as ONNX. All arguments are those of torch.onnx.export, and these:
@@ -117,7 +118,8 @@ def export(
     budget: allow this many times the default work and memory that a program may take at export.
     capture_runs: run the model at most this many times at other sizes, to capture what it does there; what is left out limits
         the claims.
-    capture_seconds: start no further run of the model after this many seconds in runs at other sizes.
+    capture_seconds: start no further run of the model after this many seconds of processor time in runs at other sizes.
+    skip_sync: do not wait until the output is on the disk: faster, and it may be incomplete after a power failure.
     self_check: compare every value with the type and sizes that torch.export recorded of it.
 
     `dynamic_axes` may be "auto": every axis is dynamic that can be, as far as the sample shows.
@@ -173,6 +175,7 @@ def export(
         budget=budget,
         capture_runs=capture_runs,
         capture_seconds=capture_seconds,
+        skip_sync=skip_sync,
         self_check=self_check,
         custom_opsets=dict(custom_opsets or {}),
     )

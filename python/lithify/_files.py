@@ -36,6 +36,7 @@ def convert(
     custom_opsets: Mapping[str, int] | None = None,
     allow_custom: bool = False,
     external_data: Literal["auto", "always", "never"] = "auto",
+    skip_sync: bool = False,
     progress: Callable[[int, int], None] | None = None,
     self_check: bool = False,
 ) -> _core.ExportResult:

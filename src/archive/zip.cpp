@@ -383,8 +383,9 @@ void Archive::verify(std::span<const Entry> entries, unsigned threads) const {
 
 std::future<void> Archive::verify_meanwhile(std::span<const Entry> entries) const {
   const bool alone = stored_size(entries) >= worth_a_thread;
-  return std::async(alone ? std::launch::async | std::launch::deferred : std::launch::deferred,
-                    [archive = *this, entries] { archive.verify(entries); });
+  // Not a temporary, which libstdc++ moves into the thread that it cannot start, and then defers what is left of it.
+  const auto work = [archive = *this, entries] { archive.verify(entries); };
+  return std::async(alone ? std::launch::async | std::launch::deferred : std::launch::deferred, work);
 }
 
 }  // namespace lithify::archive

@@ -286,6 +286,10 @@ lithify_status lithify_options_set_external_data(lithify_options* options, int w
   return set_enum(options, &ExportOptions::external_data, when, LITHIFY_EXTERNAL_DATA_NEVER);
 }
 
+lithify_status lithify_options_set_skip_sync(lithify_options* options, int skip) {
+  return set_flag(options, &ExportOptions::skip_sync, skip);
+}
+
 lithify_status lithify_options_set_self_check(lithify_options* options, int check) {
   return set_flag(options, &ExportOptions::self_check, check);
 }

@@ -1,8 +1,6 @@
 // The command line: defines the commands, and runs the one that is given. docs/command-line.md is its guide.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <string_view>
 
@@ -13,6 +11,7 @@
 #include "cli/python.hpp"
 #include "cli/run.hpp"
 #include "cli/terminal.hpp"
+#include "cli/truncation.hpp"
 
 namespace {
 
@@ -207,13 +206,6 @@ class Program {
   std::string shell_, code_;
 };
 
-/// The system signals a read of a mapped file that has become shorter. Nothing that was written has a name yet.
-[[noreturn]] void end_on_truncation(int) {
-  constexpr std::string_view text = "error LTH001: the model file became shorter while it was read\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-  ::_exit(cli::bad_file);
-}
-
 bool wants_json(int argc, char** argv) {
   return std::any_of(argv, argv + argc, [](std::string_view w) { return w == "--json"; });
 }
@@ -226,7 +218,7 @@ int fail(const std::vector<Message>& messages, bool json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGBUS, end_on_truncation);
+  cli::refuse_truncated_models();
   Program program;
   const bool json = wants_json(argc, argv);
   try {

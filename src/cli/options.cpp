@@ -147,7 +147,10 @@ void ExportArguments::add_custom_options(CLI::App& command) {
   add_flag(command, "allow_custom", options.allow_custom);
 }
 
-void ExportArguments::add_export_options(CLI::App& command) { add_choice(command, "external_data", "auto"); }
+void ExportArguments::add_export_options(CLI::App& command) {
+  add_choice(command, "external_data", "auto");
+  add_flag(command, "skip_sync", options.skip_sync);
+}
 
 void ExportArguments::complete() {
   for (const std::string& text : dynamic_) parse_dynamic(text, options);

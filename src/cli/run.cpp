@@ -19,6 +19,7 @@
 #include "cli/help.hpp"
 #include "cli/report.hpp"
 #include "cli/terminal.hpp"
+#include "cli/truncation.hpp"
 
 namespace lithify::cli {
 namespace {
@@ -120,6 +121,8 @@ std::string dynamic_options(const ModelSource& model, const ExportOptions& optio
 /// What could be dynamic, where nothing is.
 void print_fixed_sizes_hint(const ExportResult& r, const ModelSource& model, const Arguments& a, std::FILE* stream) {
   if (!r.dimensions.empty() || r.inputs.empty()) return;
+  std::fflush(stream);
+  ignore_truncated_models();
   const std::string found = is_quick(r) ? dynamic_options(model, a.exporting.options) : "";
   if (is_quick(r) && found.empty()) return;
   const std::string how = found.empty() ? "`lithify inspect --dynamic` lists the axes that can be dynamic" : found;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
+#include <system_error>
 
 #include "base/layout.hpp"
 
@@ -40,7 +41,12 @@ TextStyle style_of(std::FILE* stream) {
 }
 
 Waiting::Waiting(std::string step, bool shown) : step_(std::move(step)) {
-  if (shown && isatty(STDERR_FILENO)) thread_ = std::thread([this] { run(); });
+  if (!shown || !isatty(STDERR_FILENO)) return;
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error&) {
+    // No thread to be had: nothing is shown.
+  }
 }
 
 void Waiting::stop() {

@@ -123,7 +123,9 @@ ExportResult write_to(const Out& out, const driver::Converted& converted, const 
   watch.lap("claims");
   write::WriteOptions write_options;
   write_options.external = static_cast<write::WriteOptions::External>(options.external_data);
+  write_options.sync = !options.skip_sync;
   write_options.progress = options.progress;
+  write_options.before_commit = [&] { converted.opened->check_unchanged(); };
   const write::WriteResult written = write::write_model(evaluated.model, out, write_options);
   watch.lap("write");
 

@@ -19,6 +19,12 @@ Opened::Opened(std::unique_ptr<program::Program> program, std::vector<std::share
                std::vector<std::string> inputs)
     : program_(std::move(program)), of_(std::move(of)), traces_{{program_.get(), std::move(inputs)}} {}
 
+void Opened::check_unchanged() const {
+  for (const read::Opened& opened : files_)
+    if (opened.file) opened.file->check_unchanged();
+  for (const auto& other : of_) other->check_unchanged();
+}
+
 std::vector<Source> sources_of(const ModelSource& model, const ExportOptions& options) {
   std::vector<Source> out = {{model, {}}};
   for (const ModelSource& other : options.also) out.push_back({other, {}});

@@ -26,6 +26,8 @@ class Opened {
          std::vector<std::string> inputs = {});
   const Traces& traces() const { return traces_; }
   const program::Program& program() const { return *traces_[0].program; }
+  /// Throws CannotOpen when a file was written to since it was opened.
+  void check_unchanged() const;
 
  private:
   std::vector<read::Opened> files_;

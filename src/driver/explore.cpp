@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 #include <span>
 
+#include "base/clock.hpp"
 #include "driver/errors.hpp"
 #include "driver/other_sizes.hpp"
 #include "driver/solve.hpp"
@@ -129,15 +129,14 @@ void Exploration::take(const Side& side) {
 }
 
 Capture Exploration::record(const Sizes& sizes, const Outcomes& outcomes) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = thread_seconds();
   ++runs_;
-  const auto count = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   try {
     Capture out = record_(sizes, outcomes);
-    seconds_ += count();
+    seconds_ += thread_seconds() - start;
     return out;
   } catch (...) {
-    seconds_ += count();
+    seconds_ += thread_seconds() - start;
     throw;
   }
 }

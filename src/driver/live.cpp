@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/options.hpp"
 #include "driver/errors.hpp"
 #include "driver/explore.hpp"
@@ -329,7 +330,7 @@ class LiveExport {
     if (path.recordings[0].capture.followed) return outcome.escaped_dimensions;
     std::map<std::string, std::vector<std::string>> out;
     for (const auto& [name, symbol] : outcome.dimensions)
-      out[name] = {"sizes were not followed through the code of the model"};
+      out[name] = {"what the code of the model does with sizes"};
     return out;
   }
 
@@ -353,7 +354,7 @@ class LiveExport {
         sizes.push_back(s);
     // Where nothing is claimed by it, no more is run than the user wants.
     if (out.facts->unfollowed.empty() && captures_ > 0) {
-      const double most = options_.capture_seconds * captures_ / std::max(seconds_, 1e-3);
+      const double most = options_.capture_seconds * captures_ / std::max(processor_seconds_, 1e-3);
       if (most < static_cast<double>(sizes.size())) {
         const auto left = static_cast<ptrdiff_t>(std::max(most - others, 1.0));
         sizes.erase(sizes.begin() + left, sizes.begin() + static_cast<ptrdiff_t>(recorded));
@@ -445,7 +446,7 @@ class LiveExport {
   bool attempt_at(const Sizes& sample, size_t d, int64_t size, AtSizes& to) {
     Sizes sizes = sample;
     sizes[d].second = size;
-    const bool spent = captures_ > options_.capture_runs || seconds_ > options_.capture_seconds;
+    const bool spent = captures_ > options_.capture_runs || processor_seconds_ > options_.capture_seconds;
     if (spent || std::ranges::find(to.sizes, sizes) != to.sizes.end()) return false;
     std::optional<Capture> out = attempt_varied(sizes);
     if (!out) return false;
@@ -511,8 +512,10 @@ class LiveExport {
 
   Capture capture(const CaptureRequest& request) {
     const auto start = std::chrono::steady_clock::now();
+    const double processor_start = thread_seconds();
     auto count = [&] {
       seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      processor_seconds_ += thread_seconds() - processor_start;
       ++captures_;
     };
     std::optional<Capture> out;
@@ -611,7 +614,8 @@ class LiveExport {
 
   FrontEnd& model_;
   const ExportOptions& options_;
-  double seconds_ = 0;  // that captures took
+  double seconds_ = 0;            // that captures took
+  double processor_seconds_ = 0;  // of this thread in them
   int captures_ = 0;
   std::string refused_;               // why the last attempt was
   std::vector<Diagnostic> notes_;     // for the result

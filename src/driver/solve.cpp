@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "driver/other_sizes.hpp"
@@ -13,10 +14,11 @@ namespace {
 constexpr int64_t small = 24;               // up to here, every size is tried
 constexpr int64_t near = 6;                 // and this far around the size that is there
 constexpr int64_t steps = 8;                // aligned steps in either direction
+constexpr int64_t part_steps = 3;           // and halves, quarters and so on of these
 constexpr int64_t largest = 4096;           // of a single size, unless the sample's is larger
 constexpr double most_growth = 6;           // in powers of two, of all sizes together
 constexpr double cost_of_one = 0.5;         // a size of 1 shows the least
-constexpr double cost_of_odds = 0.2;        // a size that is not aligned like the sample's may not be one that runs
+constexpr double cost_of_odds = 0.5;        // the less a size is aligned like the sample's, the less likely it is used
 constexpr size_t widths[] = {200, 90, 24};  // candidates of the first, second and third dimension that is changed
 
 int64_t& size_of(Sizes& sizes, const std::string& name) {
@@ -28,7 +30,8 @@ double cost_of(int64_t from, int64_t to) {
   double cost =
       std::abs(std::log2(static_cast<double>(to)) - std::log2(static_cast<double>(std::max<int64_t>(from, 1))));
   if (to == 1) cost += cost_of_one;
-  if (to % aligned_step(from) != 0) cost += cost_of_odds;
+  if (const int64_t step = aligned_step(from); to % step != 0)
+    cost += cost_of_odds * (1 - std::log2(std::gcd(to, step)) / std::log2(step));
   return cost;
 }
 
@@ -117,6 +120,8 @@ class Solver {
     for (int64_t s = 1; s <= small; ++s) all.insert(s);
     for (int64_t d = -near; d <= near; ++d) all.insert(size + d);
     for (int64_t k = -steps; k <= steps; ++k) all.insert(size + k * step);
+    for (int64_t part = step / 2; part > 1; part /= 2)
+      for (int64_t k = -part_steps; k <= part_steps; ++k) all.insert(size + k * part);
     for (int64_t k : {2, 3, 4}) all.insert({k * size, size / k});
     for (const Wanted& w : wanted_) {
       for (int64_t number : numbers_in(w.condition->str()))

@@ -270,12 +270,21 @@ Value Evaluator::apply(std::string_view name, Vector<Value> positional,
   return apply(name, {std::move(positional), std::move(keywords)}, /*report=*/false);
 }
 
+/// An operator may put its other arguments into the first.
+void Evaluator::watch_cycles(const Arguments& arguments) {
+  if (arguments.positional.empty()) return;
+  const Value& first = arguments.positional[0];
+  for (size_t i = 1; i < arguments.positional.size(); ++i) cycles_.watch(first, arguments.positional[i]);
+  for (const auto& [name, value] : arguments.keywords) cycles_.watch(first, value);
+}
+
 Value Evaluator::apply(std::string_view name, Arguments arguments, bool report) {
   // A rule may apply others, and they others again.
   constexpr int deepest = 300;
   if (depth_ >= deepest) throw Error(Code::LimitExceeded, fmt::format("operators nest too deep in {}", name));
   const Restored depth(depth_, depth_ + 1);
   count_operands(builder_.sym.budget, arguments.positional);
+  watch_cycles(arguments);
   const OperatorName op(name);
   const Vector<Rule>& rules = rules_.overloads(op.base);
   if (rules.empty()) throw no_rule(op.base);

@@ -18,10 +18,9 @@ constexpr int max_depth = 200;  // of calls
 using program::Expr;
 using program::Stmt;
 
-// A closure lives no longer than the frame that it captures, which waits for it.
 struct Closure {
   const std::vector<program::Stmt>* body;
-  void* frame;
+  std::weak_ptr<Frame> frame;  ///< that it captures; it may be kept for longer than that is there
 };
 
 Evaluator::Evaluator(const program::Program& program, const Registry& rules, onnx::Builder& builder, Options options,
@@ -67,6 +66,7 @@ Result Evaluator::run(Vector<Value> inputs) {
   }
   out.diagnostics = diagnostics_.take();
   out.operators = operators_.take();
+  out.cycles = std::move(cycles_);
   return out;
 }
 
@@ -151,7 +151,8 @@ Frame Evaluator::bound(const program::Function& f, Arguments given) {
 
 Value Evaluator::call_function(const program::Function& f, Arguments given) {
   if (depth_ >= max_depth) throw Error(Code::LimitExceeded, fmt::format("calls nest too deep in {}", f.qualified_name));
-  Frame frame = bound(f, std::move(given));
+  const auto shared = std::make_shared<Frame>(bound(f, std::move(given)));
+  Frame& frame = *shared;
   const Restored depth(depth_, depth_ + 1);
   const Restored scope(builder_.scope);
   // Nodes made by a module's method belong to that module.
@@ -164,7 +165,11 @@ Value Evaluator::call_function(const program::Function& f, Arguments given) {
 }
 
 Value Evaluator::call_closure(const Function& f) {
-  Frame& frame = *static_cast<Frame*>(f.closure->frame);
+  const std::shared_ptr<Frame> captured = f.closure->frame.lock();
+  if (!captured) throw Error(Code::BadProgram, "a closure is called after the function has returned that it is of");
+  if (depth_ >= max_depth) throw Error(Code::LimitExceeded, "calls of closures nest too deep");
+  const Restored depth(depth_, depth_ + 1);
+  Frame& frame = *captured;
   std::optional<Value> outer = std::move(frame.returned);
   frame.returned.reset();
   execute(*f.closure->body, frame);
@@ -228,6 +233,7 @@ void Evaluator::execute(const Stmt& s, Frame& frame) {
       Value object = evaluate(s.values[0], frame), value = evaluate(s.values[1], frame);
       if (auto* o = object.get_if<std::shared_ptr<Object>>()) {
         set_at_.edit({o->get(), s.name}, [&](std::optional<program::Pos>& at) { at = at.value_or(pos_); });
+        cycles_.watch(object, value);
         (*o)->set(s.name, std::move(value));
       }
       return;
@@ -250,7 +256,7 @@ void Evaluator::execute(const Stmt& s, Frame& frame) {
     }
     case Stmt::Kind::Closure: {
       Function f;
-      f.closure = std::make_shared<Closure>(Closure{&s.body, &frame});
+      f.closure = std::make_shared<Closure>(Closure{&s.body, frame.weak_from_this()});
       frame.locals[s.targets[0]] = f;
       return;
     }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/journal.hpp"
+#include "eval/cycles.hpp"
 #include "eval/formula.hpp"
 #include "eval/registry.hpp"
 #include "eval/reporter.hpp"
@@ -64,6 +65,7 @@ struct Options {
 };
 
 struct Result {
+  Cycles cycles;
   Value value;  ///< of forward; Poison when evaluation could not get to its end
   Vector<Diagnostic> diagnostics;
   std::map<std::string, OperatorUse> operators;  ///< by the name that the program has for them
@@ -111,6 +113,7 @@ class Evaluator {
   Arguments arguments(const program::Expr& call, size_t from, Frame& frame);
 
   // ---- operators
+  void watch_cycles(const Arguments& arguments);
   struct OperatorName;
   struct Match;
   Value call_operator(const program::Expr& call, Frame& frame);
@@ -171,6 +174,7 @@ class Evaluator {
   // What is collected.
   JournaledList<Diagnostic> diagnostics_;
   JournaledMap<std::string, OperatorUse> operators_;
+  Cycles cycles_;
 
   // Where evaluation is.
   program::Pos pos_;

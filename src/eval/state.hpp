@@ -1,6 +1,7 @@
 // Everything that statements can change, to run them on one path, go back, and run them on another.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -11,7 +12,7 @@
 namespace lithify::eval {
 
 /// The names of one call.
-struct Frame {
+struct Frame : std::enable_shared_from_this<Frame> {
   std::unordered_map<std::string_view, Value> locals;
   std::optional<Value> returned;
   const program::Function* function = nullptr;

@@ -189,6 +189,11 @@ class Value {
   bool is_poison() const { return is<Poison>(); }
   /// int, float, bool or complex, or a number known only at run time.
   bool is_number() const;
+  /// Whether it is of a kind that holds other values.
+  bool may_nest() const {
+    return is_list() || is<Tuple>() || is<std::shared_ptr<Dict>>() || is<std::shared_ptr<Object>>() || is<Enum>() ||
+           is<Maybe>();
+  }
 
   const TensorPtr& tensor() const { return std::get<TensorPtr>(data_); }
   sym::Expr integer() const { return std::get<sym::Expr>(data_); }
@@ -204,10 +209,6 @@ class Value {
   provenance::Origin origin = 0;  ///< the numbers of the program that it was computed from
 
  private:
-  bool may_nest() const {
-    return is_list() || is<Tuple>() || is<std::shared_ptr<Dict>>() || is<std::shared_ptr<Object>>() || is<Enum>() ||
-           is<Maybe>();
-  }
   void release() noexcept;
   Data data_;
 };

@@ -19,7 +19,8 @@ using program::Object;
 using program::Stmt;
 using Kind = Expr::Kind;
 
-constexpr int max_depth = 200;  // of calls
+constexpr int max_depth = 200;                                    // of calls
+constexpr size_t most_inlined = 100'000, most_inlined_each = 64;  // for every trace, and for each statement of it
 
 /// The first path from the root to each object, as the evaluator names modules.
 class Paths {
@@ -69,10 +70,19 @@ bool makes_container(const Node& n) {
   return n.expr->kind == Kind::List || n.expr->kind == Kind::Dict || std::ranges::any_of(n.items, makes_container);
 }
 
+size_t size_of(const Node& n) {
+  size_t out = 1;
+  for (const Node& item : n.items) out += size_of(item);
+  return out;
+}
+
 class Inliner {
  public:
   explicit Inliner(const program::Program& program) : program_(program), paths_(*program.root) {
-    for_each_function(program, [&](const Function& f) { add_set_attributes(f.body, set_attributes_); });
+    for_each_function(program, [&](const Function& f) {
+      add_set_attributes(f.body, set_attributes_);
+      left_ += most_inlined_each * f.body.size();
+    });
   }
 
   Straight run() {
@@ -109,10 +119,18 @@ class Inliner {
     return it->second;
   }
 
+  /// Counts statements that are run and nodes that are copied: functions that are called twice by functions that are
+  /// called twice, and tuples of such tuples, are few statements and any number of nodes.
+  void spend(size_t amount) {
+    if (amount > left_) throw Error(Code::LimitExceeded, "a trace is too large to be merged with others");
+    left_ -= amount;
+  }
+
   // ---- calls ----
 
   Bound call(const Function& f, std::vector<Bound> arguments) {
     if (depth_ >= max_depth) throw Error(Code::LimitExceeded, fmt::format("calls nest too deep in {}", f.name));
+    spend(1);
     const Restored depth(depth_, depth_ + 1);
     const Object* self = arguments.empty() ? nullptr : arguments[0].object;
     const program::Class* type = self ? program_.find_class(self->class_name) : nullptr;
@@ -178,6 +196,7 @@ class Inliner {
   // ---- statements ----
 
   void statement(const Stmt& s, Names& names) {
+    spend(1);
     if (s.kind == Stmt::Kind::Pass) return;
     if (s.kind == Stmt::Kind::Evaluate) {
       const Result r = result(s.values[0], names);
@@ -249,6 +268,7 @@ class Inliner {
         const auto found = names.find(e.name);
         if (found == names.end())
           throw Error(Code::BadProgram, fmt::format("the name {} is read before it is assigned", e.name));
+        spend(size_of(found->second.node));
         return {found->second};
       }
       case Kind::Int:
@@ -311,6 +331,7 @@ class Inliner {
   Straight out_;
   std::string scope_;
   int depth_ = 0;
+  size_t left_ = most_inlined;
 };
 
 /// Computes the numbers that a step takes from sizes right before it, and for it alone. Where the code around the

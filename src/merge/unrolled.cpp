@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/checked.hpp"
 #include "base/diagnostic.hpp"
 #include "merge/expressions.hpp"
 
@@ -25,7 +26,7 @@ class Operations {
   struct Value {
     std::string text;
     std::optional<int64_t> number;
-    std::shared_ptr<std::vector<Value>> list;
+    std::vector<Value>* list = nullptr;  // of lists_: it may contain itself
     std::string str(int depth = 0) const {
       constexpr int deepest = 64;
       constexpr size_t longest = size_t{1} << 20;
@@ -91,7 +92,7 @@ class Operations {
       // A list that is stacked from its end.
       const Expr& stack = e.items[0];
       Value list = value(stack.items[0]);
-      list.list = std::make_shared<std::vector<Value>>(list.list->rbegin(), list.list->rend());
+      if (list.list) list.list = new_list({list.list->rbegin(), list.list->rend()});
       return result(stack, {std::move(list), value(stack.items[1])});
     }
     std::vector<Value> items;
@@ -100,11 +101,13 @@ class Operations {
   }
 
   Value result(const Expr& e, std::vector<Value> items) {
-    if (e.kind == Kind::List) return {"", {}, std::make_shared<std::vector<Value>>(std::move(items))};
+    if (e.kind == Kind::List) return {"", {}, new_list(std::move(items))};
     if (e.kind == Kind::Subscript && items[0].list && items[1].number) {
       const std::vector<Value>& list = *items[0].list;
-      const int64_t at = *items[1].number;
-      return list.at(static_cast<size_t>(at < 0 ? at + static_cast<int64_t>(list.size()) : at));
+      const auto size = static_cast<int64_t>(list.size());
+      const int64_t at = *items[1].number < 0 ? *items[1].number + size : *items[1].number;
+      if (at < 0 || at >= size) throw Error(Code::ProgramRaises, fmt::format("index {} of a list of {}", at, size));
+      return list[static_cast<size_t>(at)];
     }
     if (e.kind == Kind::Operator)
       if (std::optional<Value> known = computed(e, items)) return *std::move(known);
@@ -118,29 +121,34 @@ class Operations {
     return {fmt::format("%{}", all.size()), {}, nullptr};
   }
 
+  std::vector<Value>* new_list(std::vector<Value> items) {
+    return lists_.emplace_back(std::make_unique<std::vector<Value>>(std::move(items))).get();
+  }
+
   static Value tensor_of(int64_t number) { return {fmt::format("tensor({})", number), {}, nullptr}; }
 
   /// What rerolling added: numbers of iterations, and lists of what they make.
-  static std::optional<Value> computed(const Expr& e, std::vector<Value>& items) {
+  std::optional<Value> computed(const Expr& e, std::vector<Value>& items) {
     const bool numbers = items.size() == 2 && items[0].number && items[1].number;
-    if (numbers && e.name == "aten::add") return Value{"", *items[0].number + *items[1].number, nullptr};
-    if (numbers && e.name == "aten::mul") return Value{"", *items[0].number * *items[1].number, nullptr};
-    if (e.name == "prim::NumToTensor" && items[0].number) return tensor_of(*items[0].number);
+    if (numbers && e.name == "aten::add") return Value{"", checked_add(*items[0].number, *items[1].number), nullptr};
+    if (numbers && e.name == "aten::mul") return Value{"", checked_mul(*items[0].number, *items[1].number), nullptr};
+    if (e.name == "prim::NumToTensor" && !items.empty() && items[0].number) return tensor_of(*items[0].number);
     if (items.empty() || !items[0].list) return std::nullopt;
     std::vector<Value>& list = *items[0].list;
-    if (e.name == "aten::append") {
+    if (e.name == "aten::append" && items.size() == 2) {
       list.push_back(items[1]);
       return Value{"appended", {}, nullptr};
     }
-    if (e.name == "aten::add.t") {
-      auto both = std::make_shared<std::vector<Value>>(list);
-      both->insert(both->end(), items[1].list->begin(), items[1].list->end());
-      return Value{"", {}, std::move(both)};
+    if (e.name == "aten::add.t" && items.size() == 2 && items[1].list) {
+      std::vector<Value> both = list;
+      both.insert(both.end(), items[1].list->begin(), items[1].list->end());
+      return Value{"", {}, new_list(std::move(both))};
     }
     return std::nullopt;
   }
 
   const program::Program& program_;
+  std::vector<std::unique_ptr<std::vector<Value>>> lists_;
   std::unordered_map<std::string, Value> names_;
   std::unordered_map<std::string, int64_t> counts_;  // of the loops, by the names of their indices
 };

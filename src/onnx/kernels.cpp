@@ -11,7 +11,9 @@ struct Kernel {
   int first, last;
   uint32_t types;
   uint64_t inputs, outputs;
-  bool takes(DType t) const { return types >> static_cast<int>(t) & 1; }
+  bool takes(DType t) const {  // beyond the bits are types of PyTorch alone
+    return static_cast<int>(t) < 32 && (types >> static_cast<int>(t) & 1);
+  }
 };
 
 constexpr Kernel kernels[] = {

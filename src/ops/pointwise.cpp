@@ -281,7 +281,10 @@ Ref power(Call& c, DType t) {
     if (*e == 0.5) return b.op("Sqrt", {x});
     if (*e == -1) return b.op("Reciprocal", {x});
   }
-  return raise(b, x, c.tensor_as("exponent", t));
+  Ref exponent = c.tensor_as("exponent", t), out = raise(b, x, exponent), zero = like(b, x, 0);
+  if (is_float(t) || t == DType::UInt8 || known_number(c, "self").value_or(0) != 0) return out;
+  // Integers have no infinity: 0 to a negative power is 0.
+  return b.where(b.op("And", {b.op("Equal", {x, zero}), b.op("Less", {exponent, zero})}), zero, out);
 }
 
 // ---- other functions of two operands -----------------------------------------------------------------------------

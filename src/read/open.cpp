@@ -34,7 +34,9 @@ bool is_torchscript(const Archive& archive) {
 
 Opened open_model(const std::string& path) {
   const auto file = archive::MappedFile::open(path);
-  return open_model(archive::Record{file->bytes(), file});
+  Opened opened = open_model(archive::Record{file->bytes(), file});
+  opened.file = file;
+  return opened;
 }
 
 Opened open_model(const archive::Record& contents, const LiveTensors& live) {

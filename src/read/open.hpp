@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "archive/mapped_file.hpp"
 #include "archive/zip.hpp"
 #include "program/program.hpp"
 #include "read/pickled_tensor.hpp"
@@ -16,7 +17,8 @@ struct Opened {
     Exported,     ///< torch.export.save
   };
   Kind kind = Kind::TorchScript;
-  std::unique_ptr<program::Program> program;  ///< keeps the file mapped for as long as it has weights
+  std::unique_ptr<program::Program> program;                  ///< keeps the file mapped for as long as it has weights
+  std::shared_ptr<const archive::MappedFile> file = nullptr;  ///< that it was read from, if any
 };
 
 /// Reads the model in a file. The contents determine its format, not its name. A file of another kind is NotAModel,

@@ -66,9 +66,13 @@ int with_unique_name(const fs::path& directory, fs::path& name, Make make) {
   return error;
 }
 
+/// Whether an error of fsync is about what was written. Any other means that the file system has no such thing.
+bool is_lost(int error) { return error == EIO || error == ENOSPC || error == EDQUOT; }
+
 }  // namespace
 
-OutputFile::OutputFile(const fs::path& path, uint64_t size) : OutputFile(path) {
+OutputFile::OutputFile(const fs::path& path, uint64_t size, bool sync) : OutputFile(path) {
+  sync_ = sync;
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (fs::is_directory(status) || !path.has_filename())
@@ -154,6 +158,7 @@ void OutputFile::link_temporary() {
 }
 
 void OutputFile::close() {
+  if (seekable_ && sync_ && ::fsync(fd_) != 0 && is_lost(errno)) fail(errno);
   if (seekable_ && temporary_.empty()) link_temporary();
   if (::close(std::exchange(fd_, -1)) != 0) fail(errno);
 }
@@ -162,6 +167,15 @@ void OutputFile::commit() {
   if (!seekable_) return;
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
   temporary_.clear();
+  if (sync_) sync_directory();
+}
+
+// The file is whole under its name in any case: a directory that cannot be opened or has no such thing does not matter.
+void OutputFile::sync_directory() const {
+  const int directory = ::open(directory_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return;
+  ::fsync(directory);
+  ::close(directory);
 }
 
 void OutputFile::fail(int error) const {

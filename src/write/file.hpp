@@ -38,8 +38,9 @@ class OutputBuffer : public Output {
 /// that nobody reads is refused. All functions throw Error(CannotWrite) with the reason of the system.
 class OutputFile : public Output {
  public:
-  /// `size` bytes are reserved where the file system can do so, so that a full disk is noticed before the work.
-  OutputFile(const std::filesystem::path& path, uint64_t size);
+  /// `size` bytes are reserved where the file system can do so, so that a full disk is noticed before the work. With
+  /// `sync`, the file is on the disk before it gets its name, and has its name there before `commit` returns.
+  OutputFile(const std::filesystem::path& path, uint64_t size, bool sync);
   ~OutputFile() override;
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -60,13 +61,14 @@ class OutputFile : public Output {
   void abandon() noexcept;
   /// The file by its descriptor, for when it has no name.
   std::string descriptor_path() const;
+  void sync_directory() const;
   [[noreturn]] void fail(int error) const;
 
   std::filesystem::path path_;       ///< as the user wrote it, for messages
   std::filesystem::path target_;     ///< with symbolic links followed
   std::filesystem::path temporary_;  ///< empty when there is no such file
   int fd_ = -1;
-  bool seekable_ = true;
+  bool seekable_ = true, sync_ = false;
 };
 
 }  // namespace lithify::write

@@ -102,19 +102,20 @@ WriteResult write_model(const onnx::Model& model, const fs::path& out, const Wri
       .bytes = plan.size() + data_plan.size(), .weight_bytes = encoded.message.weight_bytes(), .external_file = {}};
 
   Progress progress(options.progress, plan.bytes() + data_plan.bytes());
-  OutputFile file(out, plan.size());
+  OutputFile file(out, plan.size(), options.sync);
   std::optional<OutputFile> data_file;
   if (encoded.data) {
     if (!file.seekable())
       throw Error(Code::CannotWrite, fmt::format("external data has no place beside the output '{}'", out.string()),
                   "write to a regular file");
-    data_file.emplace(data_path, data_plan.size());
+    data_file.emplace(data_path, data_plan.size(), options.sync);
     data_plan.run(*data_file, progress);
     result.weight_bytes += encoded.data->weight_bytes();
     result.external_file = data_path.string();
   }
   plan.run(file, progress);
   progress.report();
+  options.before_commit();
   if (data_file) data_file->close();
   file.close();
   if (data_file) data_file->commit();
@@ -135,6 +136,7 @@ WriteResult write_model(const onnx::Model& model, const std::function<std::byte*
   Progress progress(options.progress, plan.bytes());
   plan.run(OutputBuffer({allocate(plan.size()), plan.size()}), progress);
   progress.report();
+  options.before_commit();
   return {.bytes = plan.size(), .weight_bytes = encoded.message.weight_bytes(), .external_file = {}};
 }
 

@@ -18,9 +18,12 @@ struct WriteOptions {
     Never,   ///< into the model file; one that would be too large is an error
   };
   External external = External::Auto;
+  bool sync = true;  ///< waits until the output is on the disk, and only then gives it its name
   /// Called now and then with the bytes written so far, on the thread that called write_model, and once at the end with
   /// `done == total`. An exception thrown from it stops the writing.
   std::function<void(uint64_t done, uint64_t total)> progress = {};
+  /// Called when all weights have been read, before the output gets its name. An exception thrown from it stops that.
+  std::function<void()> before_commit = [] {};
 };
 
 struct WriteResult {
