@@ -43,10 +43,14 @@ class Program(nn.Module):
         super().__init__()
         self.steps, self.results = steps, results
 
-    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    def values(self, x: Tensor, y: Tensor) -> list[Tensor]:
         values = [x, y]
         for step in self.steps:
             values.append(step.run(values))
+        return values
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        values = self.values(x, y)
         return tuple(values[i] for i in self.results)
 
     def text(self) -> str:
@@ -329,6 +333,11 @@ def differs(expected: Tensor, found: np.ndarray) -> bool:
     return not torch.allclose(actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
+def is_finite(model: Program, inputs: Sequence[Tensor]) -> bool:
+    """Whether no value is infinite or NaN: runtimes differ in what they make of these."""
+    return all(bool(v.isfinite().all()) for v in model.values(*inputs))
+
+
 def unstable(model: nn.Module, inputs: Sequence[Tensor]) -> bool:
     """Whether eager PyTorch itself gives other results for inputs that differ in their last digits, or at other precision."""
     expected = model(*inputs)
@@ -345,7 +354,7 @@ def unstable(model: nn.Module, inputs: Sequence[Tensor]) -> bool:
 
 
 def run(seed: int, show: bool = False) -> str:
-    """What came of one program: "same", "refused LTH...", "unstable", or a finding, which contains a colon."""
+    """What came of one program: "same", "refused LTH...", "unstable", "not finite", or a finding, which contains a colon."""
     inputs = inputs_of(seed)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
@@ -389,6 +398,8 @@ def run(seed: int, show: bool = False) -> str:
             except Exception as e:
                 return f"finding: does not run: {e}"
             if any(differs(a, b) for a, b in zip(expected, found, strict=True)):
+                if not is_finite(model, sample):
+                    return "not finite"
                 return "unstable" if unstable(model, sample) else "finding: other results"
     return "same"
 

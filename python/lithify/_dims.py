@@ -24,7 +24,7 @@ def from_axes(dynamic_axes: Mapping[str, Any]) -> Axes:
         raise ExportError(f"dynamic_axes is {dynamic_axes!r}: pass a dict such as {{'x': {{0: 'batch'}}}}, or 'auto'")
     for name, axes in dynamic_axes.items():
         if isinstance(axes, Mapping):
-            out[name] = {_axis(name, a): str(d) for a, d in axes.items()}
+            out[name] = {_axis(name, a): _dimension(name, d) for a, d in axes.items()}
         elif isinstance(axes, Sequence) and not isinstance(axes, str):
             out[name] = {_axis(name, a): f"{name}_dynamic_axes_{i + 1}" for i, a in enumerate(axes)}
         else:
@@ -36,6 +36,12 @@ def _axis(name: str, axis: Any) -> int:
     if isinstance(axis, bool) or not isinstance(axis, int):
         raise ExportError(f"dynamic_axes of '{name}' has the axis {axis!r}, which is not an integer")
     return axis
+
+
+def _dimension(name: str, dimension: Any) -> str:
+    if isinstance(dimension, int):
+        raise ExportError(f"dynamic_axes of '{name}' has {dimension!r} for the name of a dimension: pass a text, such as 'batch'")
+    return str(dimension)
 
 
 def with_windows(axes: Axes, arguments: Arguments) -> tuple[Axes, Bounds]:

@@ -43,7 +43,7 @@ def convert(
     """Writes a file of torch.jit.save or torch.export.save as ONNX. `inputs` has types and sizes that the file lacks:
     "x:float32[batch,3,224,224]". docs/python.md describes all arguments."""
     chosen = _chosen(locals())
-    result, _ = _core.export_model(os.fspath(model), {}, os.fspath(out), chosen)
+    result, _ = _core.export_model(_path_of(model), {}, os.fspath(out), chosen)
     announce(result.messages)
     return result
 
@@ -71,7 +71,15 @@ def check(
     """Checks whether `convert` can export a model file with these arguments, and finds every reason why not. The result
     is true or false as a condition."""
     chosen = _chosen(locals())
-    return _core.check_model(os.fspath(model), {}, chosen)
+    return _core.check_model(_path_of(model), {}, chosen)
+
+
+def _path_of(model: Any) -> str:
+    if not isinstance(model, str | bytes | os.PathLike):
+        raise TypeError(
+            f"an object of type {type(model).__name__} is not the path of a model file: lithify.export exports models"
+        )
+    return os.fsdecode(model)
 
 
 def _chosen(arguments: Mapping[str, Any]) -> _core.Options:

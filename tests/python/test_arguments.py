@@ -846,7 +846,7 @@ def test_bounds_of_dimensions_of_torch_limit_the_claims() -> None:
 
 
 def test_a_number_that_cannot_be_an_input_is_a_constant() -> None:
-    result = lithify.export(lambda x, dim: x.sum(dim) + 1, (X, 1), dynamic_axes={"x": {0: "n"}})
+    result = lithify.export(lambda x, dim: x.softmax(dim) + 1, (X, 1), dynamic_axes={"x": {0: "n"}})
     assert [v.name for v in result.inputs] == ["x"] and result.constants == {"dim": 1}
 
 
@@ -897,3 +897,10 @@ def test_the_documented_table_has_a_row_for_every_argument_and_a_test_for_every_
     arguments = re.findall(r"`(\w+)`", " ".join(row for row in rows if row not in BEHAVIORS))
     assert sorted(arguments) == sorted(inspect.signature(torch.onnx.export).parameters)
     assert set(arguments) - {"model"} <= set(TABLE)
+
+
+def test_numbers_are_not_names_and_models_are_not_files() -> None:
+    with pytest.raises(lithify.ExportError, match="3 for the name of a dimension: pass a text"):
+        lithify.export(Net().eval(), X, dynamic_axes={"x": {0: 3}})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match=r"lithify\.export exports models"):
+        lithify.convert(Net(), "net.onnx")  # type: ignore[arg-type]
