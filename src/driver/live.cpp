@@ -329,8 +329,7 @@ class LiveExport {
     const Evaluated& outcome = *path.recovered.outcome;
     if (path.recordings[0].capture.followed) return outcome.escaped_dimensions;
     std::map<std::string, std::vector<std::string>> out;
-    for (const auto& [name, symbol] : outcome.dimensions)
-      out[name] = {"what the code of the model does with sizes"};
+    for (const auto& [name, symbol] : outcome.dimensions) out[name] = {"what the code of the model does with sizes"};
     return out;
   }
 
