@@ -94,17 +94,19 @@ def test_disks(models: dict[str, Path], tmp_path: Path) -> None:
     assert done.stdout.split()[:2] == ["m.onnx", "m.onnx.data"] and "Relu" in done.stdout
 
 
-def moments() -> Iterator[float]:
+def moments(*arguments: str) -> Iterator[float]:
     """Seconds after the start of an export, from the first to a little after the last of it."""
+    start = time.monotonic()
+    assert lithify(*arguments).returncode == 0
+    seconds = time.monotonic() - start
     chosen = random.Random(0)
     for _ in range(TIMES):
-        yield chosen.uniform(0, 0.08)
+        yield chosen.uniform(0, 1.2 * seconds)
 
 
 def test_killed(models: dict[str, Path], out: Path) -> None:
-    lithify(*external(models["Relu"], out))
     killed = 0
-    for i, moment in enumerate(moments()):
+    for i, moment in enumerate(moments(*external(models["Relu"], out))):
         old = kind_of(out)
         new = "Sigmoid" if old == "Relu" else "Relu"
         run = subprocess.Popen([str(LITHIFY.resolve()), *external(models[new], out)], stdout=subprocess.DEVNULL)
@@ -123,11 +125,12 @@ def test_truncated_meanwhile(models: dict[str, Path], tmp_path: Path, out: Path)
     model = tmp_path / "m.pt"
     contents = models["Relu"].read_bytes()
     refusals = 0
-    for moment in moments():
+    model.write_bytes(contents)
+    for moment in moments("export", str(model), "-o", str(out)):
         model.write_bytes(contents)
         out.unlink(missing_ok=True)
         run = subprocess.Popen([str(LITHIFY.resolve()), "export", str(model), "-o", str(out)], stderr=subprocess.PIPE, text=True)
-        time.sleep(moment / 2)
+        time.sleep(moment)
         with model.open("r+b") as file:
             file.truncate(1000)
         _, messages = run.communicate()

@@ -120,15 +120,7 @@ ExportResult write_to(const Out& out, const driver::Converted& converted, const 
   for (const DimensionClaim& d : result.dimensions)
     evaluated.model.metadata.emplace_back("lithify.dimension." + d.name, d.str());
   evaluated.model.metadata.emplace_back(claims::metadata_key, to_json(result.claims));
-  watch.lap("claims");
-  write::WriteOptions write_options;
-  write_options.external = static_cast<write::WriteOptions::External>(options.external_data);
-  write_options.sync = !options.skip_sync;
-  write_options.progress = options.progress;
-  write_options.before_commit = [&] { converted.opened->check_unchanged(); };
-  const write::WriteResult written = write::write_model(evaluated.model, out, write_options);
-  watch.lap("write");
-
+  // All that is read from the model's file is read before the output gets its name.
   const onnx::Graph& graph = *evaluated.model.graph;
   for (const onnx::Value* v : graph.inputs) result.inputs.push_back(info_of(*v));
   for (const onnx::Value* v : graph.outputs) result.outputs.push_back(info_of(*v));
@@ -137,15 +129,24 @@ ExportResult write_to(const Out& out, const driver::Converted& converted, const 
   result.nodes = by_count(counts);
   result.opset = evaluated.model.opset;
   result.weights = graph.initializers().size();
-  result.weight_bytes = written.weight_bytes;
-  result.file_bytes = written.bytes;
-  result.external_file = written.external_file;
-  result.seconds = watch.laps;
   result.messages = to_messages(evaluated.diagnostics, options.interface);
   result.graph_text = onnx::print(graph, [&](const onnx::Node& n) {
     const Place place = converted.opened->program().locate(eval::pos_of(n));
     return place.known() ? fmt::format("{}:{}", place.file, place.line) : "";
   });
+  watch.lap("claims");
+
+  write::WriteOptions write_options;
+  write_options.external = static_cast<write::WriteOptions::External>(options.external_data);
+  write_options.sync = !options.skip_sync;
+  write_options.progress = options.progress;
+  write_options.before_commit = [&] { converted.opened->check_unchanged(); };
+  const write::WriteResult written = write::write_model(evaluated.model, out, write_options);
+  watch.lap("write");
+  result.weight_bytes = written.weight_bytes;
+  result.file_bytes = written.bytes;
+  result.external_file = written.external_file;
+  result.seconds = watch.laps;
   return result;
 }
 
