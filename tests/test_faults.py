@@ -84,10 +84,10 @@ def test_disks(models: dict[str, Path], tmp_path: Path) -> None:
         mount -o remount,ro {tmp_path}
         {command} && exit 96
         ls -A {tmp_path}
-        {LITHIFY.resolve()} show {tmp_path}/m.onnx
+        {LITHIFY.resolve()} show {tmp_path}/m.onnx || exit 95
     """
     done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=60)
-    if done.returncode in (1, 99):
+    if done.returncode in (1, 99):  # of unshare and mount, which not every machine allows: the script has no other exit with 1
         pytest.skip(f"mounts are not allowed here: {done.stderr}")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("error LTH080") == 2, done.stderr

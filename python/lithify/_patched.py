@@ -235,8 +235,8 @@ def _maximum(*args: Any, **options: Any) -> Any:
 
 
 def _len(of: Any, /) -> Any:
-    if type(of) is Elements:
-        of = of if of.tensor() is None else of.tensor()
+    if type(of) is Elements and (tensor := of.tensor()) is not None:
+        of = tensor
     if issubclass(type(of), torch.Tensor) and (capture := _traces()):
         return capture.length(of)
     return _length(of)
