@@ -70,6 +70,14 @@ def two_ranks(x: Tensor) -> Tensor:
     return y * 2
 
 
+def written_after_it_was_changed(x: Tensor) -> Tensor:
+    y = x.clone()
+    z = y.unsqueeze(0)
+    z.squeeze_(0)
+    z.neg_()
+    return y + 1
+
+
 WRITES = "LTH045"
 SHARED = "a write to another one may have changed"
 
@@ -81,6 +89,7 @@ SHARED = "a write to another one may have changed"
         (appended_and_written_after_the_loop, WRITES, SHARED, "return torch.stack(out)"),
         (appended_in_a_branch_and_written, WRITES, SHARED, "return torch.stack(out)"),
         (element_written_by_the_run, WRITES, SHARED, "return a + b"),
+        (written_after_it_was_changed, WRITES, SHARED, "return y + 1"),
         (elements_of_two_ranks, "LTH044", "differ in type or in the number of dimensions", "out.append(x[i])"),
         (none_for_an_operator, "LTH044", "is None on another path", "torch.clamp(x, low"),
         (two_ranks, "LTH044", "has 1 dimensions on one path and 2 on the other", "y = x[0]"),

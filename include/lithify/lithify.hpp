@@ -122,7 +122,7 @@ class LITHIFY_API CustomCall {
   struct Attribute {
     std::string name;  ///< as the ONNX operator calls it
     /// Its value.
-    std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>> value;
+    std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, std::vector<std::string>> value;
   };
   virtual ~CustomCall() = default;
   virtual int opset() const = 0;                                           ///< of the standard domain
@@ -138,6 +138,9 @@ class LITHIFY_API CustomCall {
   virtual Tensor constant(double number, Tensor like = nullptr) = 0;
   /// A 1-d constant of int64, such as the axes of a reduction or a shape.
   virtual Tensor integers_constant(const std::vector<int64_t>& numbers) = 0;
+  /// A constant of an element type such as float32, whose elements lie one after the other in `bytes`.
+  virtual Tensor tensor_constant(const std::string& type, const std::vector<int64_t>& sizes,
+                                 std::string_view bytes) = 0;
   /// Appends a node of the standard domain and returns its outputs, whose types follow from its inputs.
   virtual std::vector<Tensor> node(const std::string& op_type, const std::vector<Tensor>& inputs,
                                    const std::vector<Attribute>& attributes = {}, size_t outputs = 1) = 0;

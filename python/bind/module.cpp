@@ -96,6 +96,10 @@ void define_custom_call(nb::module_& m) {
            [](CustomCall& self, const std::vector<int64_t>& numbers) {
              return to_handle(self.integers_constant(numbers));
            })
+      .def("tensor_constant",
+           [](CustomCall& self, const std::string& type, const std::vector<int64_t>& sizes, const nb::bytes& data) {
+             return to_handle(self.tensor_constant(type, sizes, {data.c_str(), data.size()}));
+           })
       .def("node",
            [](CustomCall& self, const std::string& op_type, const std::vector<Handle>& inputs, const Attributes& given,
               size_t outputs) {

@@ -70,7 +70,10 @@ class Call:
             self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
             return
         forward = model.forward if isinstance(model, torch.nn.Module) else model
-        self.arguments = settled(model, self.root, self.training, bind(forward, *self._given))
+        bound = bind(forward, *self._given)
+        weights = self.root.state_dict() if self.root is not None else {}
+        _mistakes.check_types([*zip(bound.names, bound.tensors, strict=True), *weights.items()])
+        self.arguments = settled(model, self.root, self.training, bound)
         self.input_names = _renamed(list(input_names or []), self.arguments.names, "input")
         by_name = dict(zip(self.arguments.names, self.input_names, strict=True))
         self.notes += [_capture.dequantized(by_name[name], t) for name, t in self.arguments.quantized.items()]
@@ -189,6 +192,8 @@ class Call:
             return self._captured(lambda _: _capture.exported(self.model), "torch.export cannot save the program")
         if self.scripted:
             return self._captured(lambda _: _capture.script(self.model), "TorchScript cannot save the model")
+        if kind != "trace" and (translated := self.functions.translated()):
+            raise CannotCapture(f"only a trace has {', '.join(translated)} as an operator")
         if kind == "script":
             return self._script()
         if kind == "export":

@@ -4,6 +4,7 @@ One that custom_translation_table has, or that has a `symbolic` method, is recor
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,10 @@ class Functions:
         self._table, self._met, self._symbolic, self._versions = table, met, symbolic, dict(versions or {})
         self._operators: dict[tuple[Any, str], Any] = {}
         self._library: torch.library.Library | None = None  # it is there as long as this object
+
+    def translated(self) -> list[str]:
+        """The names of those that became operators."""
+        return sorted({cls.__name__ for cls, _ in self._operators if isinstance(cls, type)})
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
@@ -80,7 +85,7 @@ class Functions:
         """A new operator."""
         if self._library is None:
             self._library = torch.library.Library("lithify", "FRAGMENT")
-        name = f"{name}_{len(self._operators)}"
+        name = f"{name}_{next(_numbers)}"
         self._library.define(f"{name}({parameters}) -> {returned}")
         self._library.impl(name, function, "CompositeExplicitAutograd")
         return getattr(torch.ops.lithify, name).default
@@ -96,15 +101,17 @@ class Functions:
         if known is None:
             with _torch.paused():
                 made = _forward(cls, *args)
-            several = isinstance(made, tuple)
+                several = isinstance(made, tuple)
+                results = made if several else (made,)
+                translation = self._table.get(cls) or _symbolic.translation(cls, args, results, self._versions)
             returned = f"({', '.join('Tensor' for _ in made)})" if several else "Tensor"
             known = self._defined(cls.__name__, parameters, returned, lambda *a: _forward(cls, *a))
             self._operators[cls, key] = known
-            given = self._table.get(cls)
-            self._met(known, given or _symbolic.translation(cls, args, made if several else (made,), self._versions))
+            self._met(known, translation)
         return known
 
 
+_numbers = itertools.count()  # of operators in this process: those of other exports may still be there
 _NODES = ("symbolic", "symbolic_multi_out")  # of torch.onnx.ops
 
 

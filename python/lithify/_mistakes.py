@@ -12,6 +12,13 @@ import torch
 
 from lithify._errors import ExportError
 
+# Of which PyTorch has the bytes alone, or whose values ONNX Runtime only casts.
+UNSUPPORTED_TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)} | {
+    *(f"bits{layout}" for layout in ("8", "16", "1x8", "2x4", "4x2")),
+    "float4_e2m1fn_x2",
+    "float8_e8m0fnu",
+}
+
 
 def check_model(model: Any) -> None:
     kind = type(model).__name__
@@ -38,6 +45,16 @@ def check_arguments(args: Any) -> None:
             raise ExportError(f"argument {i} is a NumPy array: pass a tensor, such as torch.from_numpy(array)")
         if isinstance(value, Iterator):
             raise ExportError(f"argument {i} is an object of type {type(value).__name__}, which can be read only once")
+
+
+def check_types(tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+    for name, tensor in tensors:
+        kind = str(tensor.dtype).removeprefix("torch.")
+        if kind in UNSUPPORTED_TYPES:
+            raise ExportError(
+                f"{name!r} is a tensor of {kind}, in which neither PyTorch nor ONNX Runtime computes: pass or keep its bytes as "
+                "uint8, and unpack them in the model"
+            )
 
 
 def check_names(what: str, names: Any) -> None:

@@ -131,11 +131,8 @@ def _constant(value: Any) -> int | None:
     value = torch.as_tensor(value)
     if value.dim() == 1 and value.dtype == torch.int64:
         return call.integers_constant(value.tolist())
-    if value.numel() != 1 or value.dim() > 0 or value.dtype not in (torch.float32, torch.int64):
-        raise ExportError("symbolic makes a Constant that is neither a number nor a list of integers")
-    if value.dtype == torch.int64:
-        return call.node("Squeeze", [call.integers_constant([int(value)])], {}, 1)[0]
-    return call.constant(float(value), None)
+    contents = value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return call.tensor_constant(str(value.dtype).removeprefix("torch."), list(value.shape), contents)
 
 
 def types_of(results: Sequence[torch.Tensor], arguments: Sequence[Any]) -> list[Type]:

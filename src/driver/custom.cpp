@@ -7,8 +7,10 @@
 #include <charconv>
 #include <set>
 
+#include "base/checked.hpp"
 #include "base/options.hpp"
 #include "base/text.hpp"
+#include "onnx/opdef.hpp"
 #include "ops/register.hpp"
 
 namespace lithify::driver {
@@ -396,8 +398,21 @@ class PluginCall : public CustomCall {
     return c_.onnx.scalar(like ? handle(like)->dtype : DType::Float, number);
   }
   Tensor integers_constant(const std::vector<int64_t>& numbers) override { return c_.onnx.ints(numbers); }
+  Tensor tensor_constant(const std::string& type, const std::vector<int64_t>& sizes, std::string_view bytes) override {
+    const std::optional<DType> dtype = dtype_named(type);
+    if (!dtype) throw Error(Code::UnsupportedType, fmt::format("there is no element type '{}'", type));
+    int64_t count = 1;
+    for (int64_t n : sizes) count = checked_mul(count, n);
+    if (checked_mul(count, static_cast<int64_t>(byte_size(*dtype))) != static_cast<int64_t>(bytes.size()))
+      throw Error(Code::ShapeMismatch,
+                  fmt::format("{} bytes are given for {} elements of {}", bytes.size(), count, type));
+    const auto data = std::as_bytes(std::span(bytes));
+    return c_.onnx.constant(TensorView::dense(*dtype, sizes, {data.begin(), data.end()}));
+  }
   std::vector<Tensor> node(const std::string& op_type, const std::vector<Tensor>& inputs,
                            const std::vector<Attribute>& attributes, size_t outputs) override {
+    if (!onnx::find_op(op_type))
+      throw Error(Code::UnsupportedOperator, fmt::format("ONNX has no operator {}", op_type));
     const auto out = c_.onnx.op_n(op_type, values(inputs), converted(attributes), outputs);
     return {out.begin(), out.end()};
   }

@@ -43,6 +43,15 @@ bool append_key(std::string& key, const Value& v) {
   return true;
 }
 
+// The name of an element type of PyTorch by its number, of those that are not supported.
+std::string_view unsupported_type(int64_t number) {
+  static constexpr std::string_view names[] = {
+      "uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7",          "int1",
+      "int2",  "int3",  "int4",  "int5",  "int6",  "int7",  "float8_e8m0fnu", "float4_e2m1fn_x2"};
+  constexpr int64_t first = 30;
+  return number >= first && number < first + std::ssize(names) ? names[number - first] : std::string_view();
+}
+
 }  // namespace
 
 size_t Call::index(std::string_view name) const {
@@ -195,7 +204,11 @@ std::optional<DType> Call::maybe_dtype(std::string_view name) {
   if (none(name)) return std::nullopt;
   int64_t number = integer(name);
   if (auto t = dtype_of_torch(number)) return t;
-  throw Error(Code::UnsupportedType, fmt::format("{}: there is no scalar type {}", schema.full_name(), number));
+  throw Error(Code::UnsupportedType,
+              unsupported_type(number).empty()
+                  ? fmt::format("{}: there is no scalar type {}", schema.full_name(), number)
+                  : fmt::format("{}: tensors of {} are not supported, in which ONNX Runtime does not compute",
+                                schema.full_name(), unsupported_type(number)));
 }
 
 int64_t Call::wrapped_dim(int64_t d, size_t rank) const {

@@ -16,8 +16,12 @@ namespace {
 Value store(Call& c, const TensorPtr& into, Value result) {
   if (!result.is_tensor()) return result;
   if (result.tensor()->shares_memory_with(*into)) {
-    // transpose_, squeeze_, ...: the tensor becomes its own view.
-    if (result.tensor() != into) into->rebind(Tensor(result.tensor()->read(c.onnx)));
+    if (result.tensor() == into) return into;
+    // transpose_, squeeze_, ...: the tensor becomes its own view. Writes are not followed to what else shares its
+    // memory.
+    Tensor view(result.tensor()->read(c.onnx));
+    view.may_share_memory_with(*into);
+    into->rebind(view);
     return into;
   }
   onnx::Value* v = c.onnx.cast(result.tensor()->read(c.onnx), into->dtype());

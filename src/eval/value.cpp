@@ -46,7 +46,7 @@ void Tensor::check_readable() const {
   if (cell_->unsure || stale)
     throw Error(Code::UnsupportedMutation,
                 "a tensor is read that a write to another one may have changed: an if or a loop decides whether they "
-                "are the same",
+                "are the same, or squeeze_(), t_() or the like was called on one of them",
                 "write to a clone(), or assign the result instead of writing in place");
 }
 

@@ -50,8 +50,8 @@ class Tensor {
   /// Replaces the contents, of the tensor and of everything that shares memory with it. Throws UnsupportedMutation
   /// when a view in between cannot be written through. dtype and shape must be those of the tensor.
   void write(onnx::Builder& b, onnx::Value* value);
-  /// A branch or a loop decides whether this tensor shares memory with another. A write to one cannot be followed to
-  /// the other, so reading what such a write may have changed throws UnsupportedMutation.
+  /// It is not known whether this tensor shares memory with another. A write to one cannot be followed to the other,
+  /// so reading what such a write may have changed throws UnsupportedMutation.
   void may_share_memory_with(const Tensor& other);
   /// Makes this tensor another one, as in-place transposition and resizing do; its views are left behind.
   void rebind(const Tensor& other);

@@ -63,6 +63,7 @@ Vector<int64_t> batch_axes(onnx::Value* x) {
 
 onnx::Value* batch_norm(Call& c, onnx::Value* x, bool training, double eps) {
   onnx::Builder& b = c.onnx;
+  if (x->rank() < 2) return x;  // PyTorch takes a vector only where it is empty
   Dim channels = x->shape[1];
   onnx::Value *weight = c.maybe_tensor("weight"), *bias = c.maybe_tensor("bias");
   onnx::Value *mean = c.maybe_tensor("running_mean"), *variance = c.maybe_tensor("running_var");

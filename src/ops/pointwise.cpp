@@ -192,6 +192,16 @@ Value logit(Call& c) {
 
 // ---- arithmetic --------------------------------------------------------------------------------------------------
 
+// PyTorch multiplies and divides by a number that float16 does not have in single precision, and rounds the result.
+DType type_beside_number(Call& c, DType t) {
+  constexpr double least = 0x1p-14;
+  if (t != DType::Half) return t;
+  for (std::string_view name : {"self", "other"})
+    if (std::optional<double> number = known_number(c, name))
+      if (std::abs(*number) > largest(t) || (*number != 0 && std::abs(*number) < least)) return DType::Float;
+  return t;
+}
+
 // other, times alpha.
 Ref scaled(Call& c, std::string_view name, DType t) {
   Ref x = c.tensor_as(name, t);
@@ -216,12 +226,15 @@ Value subtract_from(Call& c) {
 
 Value multiply(Call& c) {
   DType t = c.result_type({"self", "other"});
-  return c.onnx.op(t == DType::Bool ? "And" : "Mul", {c.tensor_as("self", t), c.tensor_as("other", t)});
+  const DType in = type_beside_number(c, t);
+  return c.onnx.cast(c.onnx.op(t == DType::Bool ? "And" : "Mul", {c.tensor_as("self", in), c.tensor_as("other", in)}),
+                     t);
 }
 
 Value true_divide(Call& c) {
   DType t = float_type(c.result_type({"self", "other"}));
-  return c.onnx.div(c.tensor_as("self", t), c.tensor_as("other", t));
+  const DType in = type_beside_number(c, t);
+  return c.onnx.cast(c.onnx.div(c.tensor_as("self", in), c.tensor_as("other", in)), t);
 }
 
 template <Ref (*compute)(Builder&, Ref, Ref)>

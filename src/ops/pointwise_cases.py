@@ -123,6 +123,10 @@ case(lambda a, b: a * 0.1 + b, f64[B, 4], f64[4])
 case(torch.mul, u8(0, 256)[B, 9], u8(0, 256)[B, 9])
 case(torch.add, i8(-128, 128)[B, 9], i8(-128, 128)[B, 9])
 
+for fn in (torch.add, torch.sub, torch.mul, torch.div):  # numbers that float16 has not
+    case(fn, f16(values=(1, -2, -60000, 60000))[B, 4], 70000.0)
+    case(fn, f16(values=(1, -2, 0.01, 60000))[B, 4], 1e-8)
+
 # Division and remainders.
 case(torch.div, (f32 | f64 | f16 | i64 | i32 | u8 | boolean)[B, 4], (f32(0.5, 2.0) | i64(1, 5))[4])
 case(torch.div, x[B, 4], 4)

@@ -49,12 +49,15 @@ Value unfold(Call& c) {
   if (x->rank() == 0) return reshaped(c, Shape{c.sym.constant(size)});
   int64_t axis = c.dim("dimension", x->rank());
   auto forward = [=](Builder& b, OnnxValue* v) { return unfolded(b, v, axis, size, step); };
-  if (size != step || !c.sym.divide_exactly(at(x->shape, axis), c.sym.constant(size))) return c.view("self", forward);
-  return c.view("self", forward, [axis](Builder& b, OnnxValue* base, OnnxValue* changed) {
+  if (size != step) return c.view("self", forward);
+  return c.view("self", forward, [axis, size](Builder& b, OnnxValue* base, OnnxValue* changed) {
     Vector<int64_t> perm = identity_permutation(changed->rank());
     perm.pop_back();
     perm.insert(perm.begin() + axis + 1, static_cast<int64_t>(perm.size()));
-    return b.reshape(b.transpose(changed, perm), base->shape);
+    const Dim covered = b.sym.mul(at(changed->shape, axis), b.dim(size));
+    Shape to = base->shape;
+    at(to, axis) = covered;
+    return Slice{axis, b.dim(0), covered, 1, covered}.put(b, base, b.reshape(b.transpose(changed, perm), to));
   });
 }
 
@@ -91,6 +94,19 @@ struct Strided {
   }
 
   OnnxValue* take(Builder& b, OnnxValue* x) const { return b.gather(flat(b, x), positions(b), 0); }
+
+  /// Whether each position is known, and no other is the same.
+  bool can_be_put() const {
+    const auto all = numbers();
+    return all && std::set<int64_t>(all->begin(), all->end()).size() == all->size();
+  }
+
+  OnnxValue* put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
+    const Vector<int64_t> all = *numbers();
+    if (all.empty()) return x;
+    const auto n = static_cast<int64_t>(all.size());
+    return b.reshape(b.op("ScatterND", {flat(b, x), int_array(b, all, {n, 1}), flat(b, changed)}), x->shape);
+  }
 };
 
 Strided strided(Call& c) {
@@ -115,19 +131,23 @@ Strided strided(Call& c) {
 }
 
 Value as_strided(Call& c) {
-  return c.view("self", [s = strided(c)](Builder& b, OnnxValue* v) { return s.take(b, v); });
+  const Strided s = strided(c);
+  if (s.can_be_put()) return part_view(c, s);
+  return c.view("self", [s](Builder& b, OnnxValue* v) { return s.take(b, v); });
 }
 
 Value as_strided_scatter(Call& c) {
-  Builder& b = c.onnx;
   OnnxValue* x = c.tensor("self");
-  auto positions = strided(c).numbers();
-  if (!positions) c.unsupported("dynamic sizes");
-  if (std::set<int64_t>(positions->begin(), positions->end()).size() != positions->size())
-    c.unsupported("positions that overlap");
-  auto n = static_cast<int64_t>(positions->size());
-  OnnxValue* source = b.reshape(c.tensor_as("src", x->dtype), {b.dim(n)});
-  return b.reshape(b.op("ScatterND", {flat(b, x), int_array(b, *positions, {n, 1}), source}), x->shape);
+  const Strided s = strided(c);
+  if (!s.can_be_put()) c.unsupported(s.numbers() ? "positions that overlap" : "dynamic sizes");
+  return s.put(c.onnx, x, c.tensor_as("src", x->dtype));
+}
+
+Value fill_diagonal(Call& c) {
+  if (c.tensor("self")->rank() != 2) c.unsupported("of other tensors than matrices");
+  if (c.flag("wrap")) c.unsupported("wrap");
+  c.call("aten::fill_", {c.call("aten::diagonal", {c.arg("self")}), c.arg("fill_value")});
+  return c.arg("self");
 }
 
 Value diag(Call& c) {
@@ -151,6 +171,7 @@ void register_strided(eval::Registry& ops) {
           [](Call& c) { return part_view(c, diagonal_of(c, c.tensor("self")->rank())); });
   ops.add("aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
           [](Call& c) { return part_view(c, diagonal_of(c, c.tensor("A")->rank()), "A"); });
+  ops.add("aten::fill_diagonal_(Tensor(a!) self, Scalar fill_value, bool wrap=False) -> Tensor(a!)", fill_diagonal);
   ops.add("aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", [](Call& c) -> Value {
     return diagonal_of(c, c.tensor("self")->rank() + 1).embed(c.onnx, c.tensor("self"));
   });

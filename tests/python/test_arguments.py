@@ -715,6 +715,44 @@ class Shifted(nn.Module):
         return torch.ops.lithify_tests.shifted(x, 0.5, [0, 1]).erf()
 
 
+def by_symbolic(symbolic: Callable[..., Any], forward: Callable[..., Any], *given: Any) -> Any:
+    """A model of one autograd.Function."""
+    members = {"symbolic": staticmethod(symbolic), "forward": staticmethod(lambda context, *args: forward(*args))}
+    return ByFunction(type("Made", (torch.autograd.Function,), members), *given)
+
+
+@pytest.mark.parametrize(
+    ("symbolic", "forward", "nodes"),
+    [
+        (lambda g, x: g.op("Relu", x), torch.relu, ["Relu"]),
+        (lambda g, x: g.op("Add", x, g.op("Constant", value_t=torch.arange(4.0))), lambda x: x + torch.arange(4.0), ["Add"]),
+        (lambda g, x: g.op("Mul", x, g.op("Constant", value_t=torch.tensor([[2.0]]))), lambda x: x * 2, ["Mul"]),
+        (lambda g, x: g.op("Transpose", x, perm_i=[1, 0]), torch.t, ["Transpose"]),
+        (lambda g, x: g.op("my.domain::T", x, l_s=["a", "b"], v_f=[1.0], i_i=[1, 2]), lambda x: x * 1, ["T"]),
+    ],
+)
+def test_what_symbolic_makes(symbolic: Callable[..., Any], forward: Callable[..., Any], nodes: list[str]) -> None:
+    model = by_symbolic(symbolic, forward)
+    result = lithify.export(model, X, dynamic_axes={"x": {0: "batch"}})
+    made = onnx.load_from_string(result.bytes)
+    assert [n.op_type for n in made.graph.node] == nodes
+    assert not result.messages and result.claims.holds(batch=7)
+    if not made.graph.node[0].domain:
+        x = torch.randn(7, X.shape[1])
+        session = onnxruntime.InferenceSession(result.bytes)
+        torch.testing.assert_close(torch.from_numpy(session.run(None, {"x": x.numpy()})[0]), model(x))
+
+
+def test_a_symbolic_method_that_fails_is_not_replaced_by_forward() -> None:
+    for symbolic, error, text in (
+        (lambda g, x: 1 / 0, ZeroDivisionError, "division"),
+        (lambda g, x: None, lithify.ExportError, "returns None"),
+        (lambda g, x: g.op("NoSuchOp", x), RuntimeError, "error LTH040: ONNX has no operator NoSuchOp"),
+    ):
+        with pytest.raises(error, match=text):
+            lithify.export(by_symbolic(symbolic, torch.relu), X)
+
+
 def test_functions_of_register_custom_op_symbolic_translate_operators() -> None:
     axes, name = {"x": {0: "n"}}, "lithify_tests::shifted"
     with pytest.raises(lithify.ExportError, match="lithify_tests::shifted is not supported"):
