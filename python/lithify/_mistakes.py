@@ -47,9 +47,10 @@ def check_arguments(args: Any) -> None:
             raise ExportError(f"argument {i} is an object of type {type(value).__name__}, which can be read only once")
 
 
-def check_types(tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
-    for name, tensor in tensors:
-        kind = str(tensor.dtype).removeprefix("torch.")
+def check_types(values: Iterable[tuple[str, Any]]) -> None:
+    """Of arguments, and of what a state_dict has, which need not be tensors."""
+    for name, value in values:
+        kind = str(value.dtype).removeprefix("torch.") if isinstance(value, torch.Tensor) else ""
         if kind in UNSUPPORTED_TYPES:
             raise ExportError(
                 f"{name!r} is a tensor of {kind}, in which neither PyTorch nor ONNX Runtime computes: pass or keep its bytes as "

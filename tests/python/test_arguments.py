@@ -942,3 +942,16 @@ def test_numbers_are_not_names_and_models_are_not_files() -> None:
         lithify.export(Net().eval(), X, dynamic_axes={"x": {0: 3}})  # type: ignore[dict-item]
     with pytest.raises(TypeError, match=r"lithify\.export exports models"):
         lithify.convert(Net(), "net.onnx")  # type: ignore[arg-type]
+
+
+def test_element_types_that_are_refused_by_name() -> None:
+    four_bits = torch.arange(4, dtype=torch.uint8).view(torch.int4)
+    stored = Net()
+    stored.register_buffer("packed", four_bits)
+    for model, sample, text in (
+        (Net(), four_bits, "'x' is a tensor of int4"),
+        (stored, X, "'packed' is a tensor of int4"),
+        (lambda x: x.to(torch.float8_e8m0fnu).float(), X.abs(), "tensors of float8_e8m0fnu are not supported"),
+    ):
+        with pytest.raises(lithify.ExportError, match=text):
+            lithify.export(model, sample)
