@@ -103,7 +103,7 @@ def _is_contiguous(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _is_without_gaps(f: Follower, tensor: torch.Tensor) -> bool:
-    """Where memory has gaps inside of an axis, it has them at all sizes of that axis but 1. There, how large the gaps are decides."""
+    """Memory with gaps inside of an axis has them at all sizes of that axis but 1. There, how large the gaps are decides."""
     with _torch.paused():
         numbers, strides = tensor.size(), tensor.stride()
     sizes, step = f.shape(tensor), 1

@@ -14,6 +14,7 @@ EXAMPLES = {
     "control-flow.md": ["cell", "experts"],
     "python.md": ["dynamic_linear", "dynamic_rnn", "model", "pairs", "patched", "reshape", "vision"],
     "sizes.md": ["mean", "pieces", "short"],
+    "weights.md": ["small"],
 }
 
 
