@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "rewrite/rewrites.hpp"
@@ -13,14 +14,17 @@ namespace {
 class Names {
  public:
   std::string unique(const std::string& wanted) {
-    std::string name = wanted;
-    for (int& n = last_[wanted]; !taken_.insert(name).second;) name = fmt::format("{}_{}", wanted, ++n);
+    const auto [found, is_new] = numbers_.try_emplace(wanted, 0);
+    if (is_new) return wanted;
+    std::string name;
+    int& n = found->second;
+    do name = fmt::format("{}_{}", wanted, ++n);
+    while (!numbers_.try_emplace(name, 0).second);
     return name;
   }
 
  private:
-  std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, int> last_;
+  std::unordered_map<std::string, int> numbers_;  // by name, the last that was appended to it for others
 };
 
 /// Names are unique in the model, not just in a graph: a body sees the values of the graphs around it.

@@ -9,9 +9,10 @@
 
 namespace lithify::rewrite {
 
-/// One of the two is set.
+/// Of the nodes of one operator, or else of the graph as a whole.
 struct Rewrite {
   std::string_view name;
+  std::string_view op_type;
   void (*on_node)(Builder&, const Uses&, Node&);
   void (*on_graph)(Builder&);
 };

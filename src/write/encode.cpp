@@ -206,10 +206,10 @@ class Encoder {
   }
 
   void add_inner_values(const onnx::Graph& graph, Message& message) const {
-    std::unordered_set<const onnx::Value*> known(graph.outputs.begin(), graph.outputs.end());
+    const std::unordered_set<const onnx::Value*> described(graph.outputs.begin(), graph.outputs.end());
     for (const onnx::Node* n : graph.nodes)
       for (const onnx::Value* value : n->outputs)
-        if (value && value->dtype != DType::Undefined && known.insert(value).second)
+        if (value && value->dtype != DType::Undefined && !described.contains(value))
           message.fields().add_message(graph_proto::value_info, value_info(*value, scopes_));
   }
 
