@@ -118,7 +118,8 @@ def export(
     budget: allow this many times the default work and memory that a program may take at export.
     capture_runs: run the model at most this many times at other sizes, to capture what it does there; what is left out limits
         the claims.
-    capture_seconds: start no further run of the model after this many seconds of processor time in runs at other sizes.
+    capture_seconds: start no further run of the model after this many seconds of processor time in runs at other sizes, or
+        four times as many for what contents of tensors decide.
     skip_sync: do not wait until the output is on the disk: faster, and it may be incomplete after a power failure.
     self_check: compare every value with the type and sizes that torch.export recorded of it.
 

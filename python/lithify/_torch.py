@@ -186,8 +186,14 @@ class Program:
         while isinstance(result, tuple | list) and result:
             result = result[0]
         made = value_of(result) if isinstance(result, torch.Tensor) else None
-        for node in self._added if made is not None else ():
-            node.copyMetadata(made.node())
+        if made is not None:
+            self.locate_by(made)
+        self._added.clear()
+
+    def locate_by(self, value: Value) -> None:
+        """What was added since the last call has the line of the statement that made the value."""
+        for node in self._added:
+            node.copyMetadata(value.node())
         self._added.clear()
 
     def tensor(self, scalar: Value, number: bool | int | float) -> torch.Tensor:

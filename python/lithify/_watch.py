@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,8 +64,13 @@ class Watch:
     outcome. It returns a text that is only this question's, or None where that is the only outcome, and the outcome to go on
     with."""
 
-    def __init__(self, level: Level, ask: Callable[[str, bool], tuple[str | None, bool]]) -> None:
+    def __init__(
+        self, level: Level, ask: Callable[[str, bool], tuple[str | None, bool]], idle_texts: Container[str] = ()
+    ) -> None:
         self.is_open = True
+        self.texts: set[str] = set()  # where numbers become texts
+        self.other_text = 0  # in a replay, texts are of numbers that are larger by this
+        self._idle_texts = idle_texts  # where they change nothing
         self.level = level
         self.refused_hash = False
         self._conditions: dict[str, tuple[Condition, Term]] = {}
@@ -94,15 +99,21 @@ class Watch:
                     return outcome
             known = self._conditions[key] = Condition(self._formula(term), outcome, where, question), term
             self.tensor(term)  # here, where the paths part
+            if term.of_contents:  # what follows is not of both paths, and gives it no line
+                self._traced().locate_by(term.first_source())
         return known[0].outcome
 
     def escape(self, term: Term, what: str) -> Constant:
         self._escaped(term, what)
         return term.value
 
-    def text(self, term: Term) -> None:
-        if not _places.is_for_message():
-            self._escaped(term, "text")
+    def text(self, term: Term) -> Constant:
+        where = _places.place()
+        if where in self._idle_texts or _places.is_for_message():
+            return term.value
+        self._escaped(term, "text")
+        self.texts.add(where)
+        return term.value + self.other_text
 
     def hash(self, term: Term) -> int:
         if not self.level.hashes:

@@ -15,6 +15,7 @@
 namespace lithify::driver {
 namespace {
 
+constexpr double longer_for_data = 4;    // times the seconds of the budget
 constexpr size_t sizes_for_side = 3;     // at which a side is tried
 constexpr size_t enough_recordings = 4;  // of a path, to show what its numbers stand for
 
@@ -95,19 +96,26 @@ void Exploration::run(Capture sample) {
       const Prefix turned = side_prefix(s);
       return is_covered(turned) || failed_.contains(turned);
     });
+    // Without a side that data decide, there is no claim at all: these may take longer.
+    const bool all_spent = runs_ >= budget_.runs || seconds_ >= longer_for_data * budget_.seconds;
+    if (is_spent())
+      std::erase_if(sides_, [&](const Side& s) {
+        const Prefix turned = side_prefix(s);
+        if (!all_spent && depends_on_data(turned)) return false;
+        failed_[turned] = fmt::format("the budget of {} runs and {} seconds is spent", budget_.runs, budget_.seconds);
+        return true;
+      });
     const auto nearest =
         std::ranges::min_element(sides_, {}, [&](const Side& s) { return distance(sample_, s.sizes.front()); });
     if (nearest == sides_.end()) return;
-    if (is_spent()) {
-      for (const Side& s : sides_)
-        failed_[side_prefix(s)] =
-            fmt::format("the budget of {} runs and {} seconds is spent", budget_.runs, budget_.seconds);
-      return;
-    }
     const Side side = *nearest;
     sides_.erase(nearest);
     take(side);
   }
+}
+
+bool Exploration::depends_on_data(const Prefix& prefix) const {
+  return std::ranges::any_of(prefix, [&](const auto& asked) { return is_on_data(asked.first); });
 }
 
 /// Captures the other side of a condition.

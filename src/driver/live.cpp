@@ -36,6 +36,11 @@ Diagnostic captured(Severity severity, std::string message) {
   return {Code::CannotCapture, severity, std::move(message), {}, "", ""};
 }
 
+/// The message, and its line.
+std::string located(const Diagnostic& d) {
+  return d.place.known() ? fmt::format("{} at {}", d.message, d.place.brief()) : d.message;
+}
+
 /// A number in the model's code that every run changes, as a counter does, and that results depend on.
 Diagnostic keeps_number(const std::string& name) {
   return {Code::UnsupportedState,
@@ -284,7 +289,7 @@ class LiveExport {
     try {
       return driver::merged(programs, options_for(first.capture));
     } catch (const Error& e) {
-      why = e.first().message;
+      why = located(e.first());
       return std::nullopt;
     }
   }

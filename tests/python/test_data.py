@@ -116,6 +116,28 @@ def experts(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
     return out
 
 
+@model("If")
+def masks_that_are_left_out(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    """Traces diverge right behind a number that a tensor holds."""
+    steps = x.shape[1]
+    mask = torch.arange(steps)[None] < lengths[:, None]
+
+    def hides_nothing() -> bool:
+        if (steps == 1 or mask.shape[1] == steps) and mask.sum() == mask.numel():
+            return True
+        return bool(mask[:, :steps].sum() == mask[:, :steps].numel() and mask[:, steps:].sum() == 0)
+
+    mask = None if hides_nothing() else mask[:, None, :] & torch.ones(steps, steps, dtype=torch.bool).tril()
+    return nn.functional.scaled_dot_product_attention(x, x, x, mask, is_causal=steps > 1 and mask is None)
+
+
+@model("Gather")
+def texts_that_change_nothing(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    found = torch.nonzero(lengths > 1)[:, 0]
+    notes = {f"rows {lengths.max()} of {found.shape[0]}": x}
+    return x[found] + len(notes)
+
+
 # ---- loops ----------------------------------------------------------------------------------------
 
 
