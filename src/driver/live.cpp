@@ -189,9 +189,20 @@ class LiveExport {
     }
     if (out.outcome->failed()) throw Error(out.outcome->diagnostics);
     for (const auto& [escape, what] : out.outcome->escaped_data)
-      if (!out.formulas.empty() || !is_seen_length(recordings, escape))
+      if (!is_same_length(recordings, escape) && (!out.formulas.empty() || !is_seen_length(recordings, escape)))
         throw Error(Code::CannotCapture, "a trace follows only one outcome of " + what);
     return out;
+  }
+
+  /// Whether a number is that of the pieces of a tensor, and there are always as many. The program takes each of them
+  /// by itself, so it is not exported where their number may be another one.
+  static bool is_same_length(const std::vector<Recording>& recordings, size_t escape) {
+    const Escape& first = recordings[0].capture.followed->escapes[escape];
+    return first.what == "length" && std::ranges::all_of(recordings, [&](const Recording& r) {
+             return r.capture.followed && std::ranges::all_of(r.capture.followed->escapes, [&](const Escape& e) {
+                      return e.where != first.where || e.what != first.what || e.value == first.value;
+                    });
+           });
   }
 
   /// Whether a number that depends on data is that of the elements of a list, and the recordings have several such

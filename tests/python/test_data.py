@@ -189,6 +189,21 @@ def experts_that_are_hit(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
 
 
 @model("Loop")
+def experts_that_are_hit_but_for_none(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    """A position is never the number behind the last one."""
+    out, weights = torch.zeros_like(x[:, 0]), torch.stack([self.linear.weight * i for i in range(4)])
+    mask = nn.functional.one_hot(lengths % 4, 4).permute(1, 0)
+    for expert in (mask.sum(-1) > 0).nonzero():
+        expert = expert[0]
+        if expert == 4:
+            continue
+        chosen = torch.where(mask[expert])[0]
+        first, second = (x[chosen, 0] @ weights[expert]).chunk(2, -1)
+        out.index_add_(0, chosen, torch.cat([first, second * 2], -1))
+    return out
+
+
+@model("Loop")
 def experts_by_unique(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
     out, weights = torch.zeros_like(x[:, 0]), torch.stack([self.linear.weight * i for i in range(13)])
     for expert in torch.unique(lengths):
