@@ -121,7 +121,8 @@ def export(
     budget: allow this many times the default work and memory that a program may take at export.
     capture_runs: run the model at most this many times at other sizes, to capture what it does there; what is left out limits
         the claims.
-    capture_seconds: start no further run of the model after this many seconds of processor time in runs at other sizes.
+    capture_seconds: start no further run of the model after this many seconds of processor time in runs at other sizes, or
+        four times as many for what contents of tensors decide.
     weights: store large weights of matrix products and tables in blocks of integers: "int8", "uint8", "int4" or "uint4"; this
         changes results, so it does not go with verify=True.
     weights_block: how many elements of a quantized weight have one scale: 16, 32, 64, 128 or 256.

@@ -46,6 +46,7 @@ class Known:
     outcomes: Mapping[str, bool] = field(default_factory=dict)  # of questions about contents, by key, whatever these are
     checks: set[str] = field(default_factory=set)  # questions that raise at another outcome than that of the run
     idle: set[str] = field(default_factory=set)  # questions whose outcome changes nothing
+    texts: set[str] = field(default_factory=set)  # where numbers become texts that change nothing
     hides_tracing: bool = False  # whether code that asks if it is traced is told that it is not
 
 
@@ -67,7 +68,7 @@ class Follower(TorchFunctionMode):
 
     def __init__(self, level: Level, known: Known, inverted: Question | None = None, everywhere: bool = False) -> None:
         super().__init__()
-        self.watch = Watch(level, self._asked)
+        self.watch = Watch(level, self._asked, known.texts)
         self.data: list[str] = []  # where contents go to Python
         self.questions: list[Question] = []
         self._times_asked: Counter[str] = Counter()  # by text
@@ -302,9 +303,10 @@ class Follower(TorchFunctionMode):
         """What is known of sizes outside of the program; None where they were not followed."""
         return self.watch.followed() if self.watch.level.sizes else None
 
-    def inverted(self, question: Question, everywhere: bool = False) -> Follower:
-        """For a run that differs in the answer to a question, or to all of its place."""
+    def inverted(self, question: Question | None, everywhere: bool = False, other_text: int = 0) -> Follower:
+        """For a run that differs in the answer to a question, or to all of its place; or in the texts that numbers become."""
         replay = Follower(self.watch.level, self._known, question, everywhere)
+        replay.watch.other_text = other_text
         replay.most_calls = 2 * self.calls + MOST_CALLS_OF_A_MESSAGE
         return replay
 
