@@ -18,6 +18,7 @@
 #include "driver/tied_sizes.hpp"
 #include "lithify/lithify.hpp"
 #include "onnx/text.hpp"
+#include "onnx/verify.hpp"
 #include "ops/register.hpp"
 #include "program/print.hpp"
 #include "read/weights.hpp"
@@ -132,6 +133,7 @@ void quantize_weights(driver::Evaluated& evaluated, const ExportOptions& options
   const rewrite::Smaller done =
       rewrite::quantize_weights(evaluated.model, *evaluated.sym,
                                 {.integers = integers, .block = options.weights_block, .keep = options.keep_weights});
+  if (onnx::verification()) onnx::verify(evaluated.model, "quantization of weights");
   std::string message = fmt::format("{} weight{} stored as {} in blocks of {}, which changes results", done.quantized,
                                     done.quantized == 1 ? " is" : "s are", name_of(integers), options.weights_block);
   if (!done.whole.empty())

@@ -194,6 +194,7 @@ class Quantization {
 
   Value* part(const Weight& weight, Quantized form, Quantized::Part part, std::string_view name) {
     form.part = part;
+    const Restored<Place> in_main(place_, Place{&graph_, nullptr});
     const Vector<int64_t> sizes = sizes_of(form, weight.matrix);
     Shape shape;
     for (const int64_t size : sizes) shape.push_back(sym_.constant(size));
