@@ -132,7 +132,9 @@ void quantize_weights(driver::Evaluated& evaluated, const ExportOptions& options
   if (integers == DType::Undefined) return;
   const rewrite::Smaller done =
       rewrite::quantize_weights(evaluated.model, *evaluated.sym,
-                                {.integers = integers, .block = options.weights_block, .keep = options.keep_weights});
+                                {.integers = integers,
+                                 .block = options.weights_block,
+                                 .keep = {options.keep_weights.begin(), options.keep_weights.end()}});
   if (onnx::verification()) onnx::verify(evaluated.model, "quantization of weights");
   std::string message = fmt::format("{} weight{} stored as {} in blocks of {}, which changes results", done.quantized,
                                     done.quantized == 1 ? " is" : "s are", name_of(integers), options.weights_block);

@@ -10,7 +10,7 @@ namespace lithify::rewrite {
 struct WeightOptions {
   DType integers = DType::Undefined;  ///< Int4, UInt4, Int8, UInt8; Undefined leaves all weights as they are
   int64_t block = 32;                 ///< so many elements have one scale
-  std::vector<std::string> keep;      ///< weights and modules that stay as they are, by name; "*" stands for any text
+  Vector<std::string> keep;           ///< weights and modules that stay as they are, by name; "*" stands for any text
 };
 
 /// The first opset whose DequantizeLinear takes blocks.

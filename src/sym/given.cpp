@@ -7,6 +7,13 @@
 #include "base/checked.hpp"
 
 namespace lithify::sym {
+
+/// A symbol whose remainder by a number is known.
+struct Residue {
+  Expr symbol;
+  int64_t by = 0, remainder = 0;
+};
+
 namespace {
 
 /// coefficient * atom + rest, where the rest does not have the atom.
@@ -42,21 +49,17 @@ std::optional<Linear> linear_in(Context& sym, Expr e, Expr unknown) {
   return out.coefficient == 0 ? std::nullopt : std::optional(out);
 }
 
-/// A symbol whose remainder by a number is 0.
-struct Multiple {
-  Expr symbol;
-  int64_t of = 0;
-};
-
-/// What it states that an expression is 0: of s % 4, and of s - 4*floor(s/4) and its negative.
-std::optional<Multiple> as_multiple(Context& sym, Expr zero) {
+/// What it states that an expression is 0: of s % 4 - 1, and of s - 4*floor(s/4) - 1 and its negative.
+std::optional<Residue> as_residue(Context& sym, Expr zero) {
   for (const Term& t : terms(zero)) {
     if (t.atoms.size() != 1 || (kind(t.atoms[0]) != Kind::Mod && kind(t.atoms[0]) != Kind::FloorDiv)) continue;
     const auto [symbol, by] = operands(t.atoms[0]);
-    if (!symbol.is_symbol() || by.constant().value_or(0) < 2) continue;
+    const int64_t divisor = by.constant().value_or(0);
+    if (!symbol.is_symbol() || divisor < 2) continue;
     const Expr rest = sym.sub(symbol, sym.mul(by, sym.floor_div(symbol, by)));
-    for (Expr remainder : {sym.mod(symbol, by), rest, sym.neg(rest)})
-      if (zero == remainder) return Multiple{symbol, *by.constant()};
+    for (Expr remainder : {sym.mod(symbol, by), rest})
+      for (const std::optional<int64_t> is : {sym.sub(remainder, zero).constant(), sym.add(remainder, zero).constant()})
+        if (is && *is >= 0 && *is < divisor) return Residue{symbol, divisor, *is};
   }
   return std::nullopt;
 }
@@ -142,11 +145,7 @@ void Knowledge::add(const Fact& fact) {
 
 /// A difference is 0: a symbol is what the rest of it says, or a multiple.
 void Knowledge::add_equal(Expr difference) {
-  if (const std::optional<Multiple> found = as_multiple(sym_, difference)) {
-    SymbolInfo info = sym_.info(found->symbol);
-    info.divisor = std::lcm(info.divisor, found->of);
-    return narrow(found->symbol, info);
-  }
+  if (const std::optional<Residue> found = as_residue(sym_, difference)) return add_residue(*found);
   std::vector<Expr> all = symbols(difference);
   // What is a number afterwards says the most.
   std::ranges::stable_sort(all, {}, [&](Expr s) {
@@ -169,10 +168,28 @@ void Knowledge::add_equal(Expr difference) {
   }
 }
 
+/// A multiple is a symbol that has the divisor, and any other remainder is added to one.
+void Knowledge::add_residue(const Residue& residue) {
+  SymbolInfo info = sym_.info(residue.symbol);
+  if (residue.remainder == 0) {
+    info.divisor = std::lcm(info.divisor, residue.by);
+    return narrow(residue.symbol, info);
+  }
+  SymbolInfo quotient{.name = info.name};
+  if (info.lower) quotient.lower = -lithify::floor_div(residue.remainder - *info.lower, residue.by);
+  if (info.upper) quotient.upper = lithify::floor_div(*info.upper - residue.remainder, residue.by);
+  const Expr multiple = sym_.mul(sym_.symbol(quotient), sym_.constant(residue.by));
+  replace(residue.symbol, sym_.add(multiple, sym_.constant(residue.remainder)));
+}
+
 /// A line through one symbol that is not negative is a bound of the symbol.
 void Knowledge::add_never_negative(Expr stated) {
   never_negative_.push_back(stated);
   const Expr difference = known(stated);
+  if (difference.upper() == 0) {
+    zero_.push_back(stated);
+    return add_equal(difference);
+  }
   const std::vector<Expr> all = symbols(difference);
   if (all.size() != 1) return;
   const std::optional<Linear> line = linear_in(sym_, difference, all[0]);

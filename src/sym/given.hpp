@@ -13,6 +13,8 @@
 
 namespace lithify::sym {
 
+struct Residue;
+
 /// What follows from facts about the sizes of a context.
 class Knowledge {
  public:
@@ -32,6 +34,7 @@ class Knowledge {
  private:
   void add(const Fact& fact);
   void add_equal(Expr difference);
+  void add_residue(const Residue& residue);
   void add_never_negative(Expr stated);
   void narrow(Expr symbol, const SymbolInfo& info);
   void replace(Expr symbol, Expr by);
