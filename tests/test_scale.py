@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from bench import growth
 from tests.driver import LITHIFY, SECONDS
 
 FEWEST_ROUNDS, ROUNDS = 5, 40
@@ -36,28 +37,49 @@ def layers(count: int) -> nn.Module:
     return nn.Sequential(*(nn.Linear(4, 4) for _ in range(count)))
 
 
-def seconds(model: Path, out: Path) -> float:
+def seconds(model: Path, *options: str) -> float:
     """The time of the processor that an export takes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([str(LITHIFY), "export", str(model), "-o", str(out), "-q"], check=True, timeout=SECONDS)
+    command = [str(LITHIFY), "export", str(model), "-o", str(model.with_suffix(".onnx")), "-q", *options]
+    subprocess.run(command, check=True, timeout=SECONDS)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-@pytest.mark.parametrize("build", [layers, Operators])
-def test_time_per_operator(build: Callable[[int], nn.Module], tmp_path: Path) -> None:
-    """Other programs on the machine only add to a time: the least of several is compared, of sizes that are run in turn. What
-    no longer fits into the caches of the processor takes up to 1.7 times as long; a quadratic part would take 16 times."""
-    few, many, most = 256, 4096, 2.0
-    models = {count: tmp_path / f"{count}.pt" for count in (few, many)}
-    for count, model in models.items():
-        torch.jit.trace(build(count).eval(), torch.randn(2, 4), check_trace=False).save(str(model))
+def check_growth(models: dict[int, Path], most: float, *options: str) -> None:
+    """Other programs on the machine only add to a time: the least of several is compared, of sizes that are run in turn."""
+    few, many = models
     each = dict.fromkeys(models, math.inf)
     for i in range(ROUNDS):
         for count, model in models.items():
-            each[count] = min(each[count], seconds(model, model.with_suffix(".onnx")) / count)
+            each[count] = min(each[count], seconds(model, *options) / count)
         if i >= FEWEST_ROUNDS and each[many] <= most * each[few]:
             break
     assert each[many] <= most * each[few], f"seconds per operator: {each}"
+
+
+@pytest.mark.parametrize("build", [layers, Operators])
+def test_time_per_operator(build: Callable[[int], nn.Module], tmp_path: Path) -> None:
+    """What no longer fits into the caches of the processor takes up to 1.7 times as long; a quadratic part, 16 times."""
+    models = {count: tmp_path / f"{count}.pt" for count in (256, 4096)}
+    for count, model in models.items():
+        torch.jit.trace(build(count).eval(), torch.randn(2, 4), check_trace=False).save(str(model))
+    check_growth(models, 2.0)
     for count, model in models.items():
         assert len(onnx.load(str(model.with_suffix(".onnx"))).graph.node) == count
+
+
+@pytest.mark.parametrize("kind", growth.KINDS)
+def test_growth_to_many_operators(kind: str, tmp_path: Path) -> None:
+    """In writes to one tensor and entries of one dict, the part that could be quadratic is small: it shows among many."""
+    models = {count: tmp_path / f"{count}.pt" for count in (2000, 40000)}
+    for count, model in models.items():
+        model.write_bytes(growth.model(kind, count))
+    check_growth(models, 3.0, "--skip-sync", "--input", growth.INPUT)
+
+
+def test_a_thousand_nested_modules(tmp_path: Path) -> None:
+    model = tmp_path / "nested.pt"
+    model.write_bytes(growth.nested(1000))
+    seconds(model, "--input", growth.INPUT)
+    assert len(onnx.load(str(model.with_suffix(".onnx"))).graph.node) == 1000

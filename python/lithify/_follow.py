@@ -89,8 +89,21 @@ class Follower(TorchFunctionMode):
             self._count()
         if self.calls > self.most_calls:
             raise Stopped
-        answer = self._answers.get(func)
-        return self.call(func, args, kwargs or {}) if answer is None else answer(self, func, args, kwargs or {})
+        answer, kwargs, state = self._answers.get(func), kwargs or {}, _torch.state()
+        try:
+            return self.call(func, args, kwargs) if answer is None else answer(self, func, args, kwargs)
+        except Exception as error:
+            if _torch.resume(state):
+                self._raised(_tensors([*args, *kwargs.values()]), error)
+            raise
+
+    def _raised(self, tensors: Sequence[torch.Tensor], error: Exception) -> None:
+        """An operator did not take its operands. If the model catches that, it knows their sizes; and what they hold, where that
+        is why."""
+        if isinstance(error, torch.linalg.LinAlgError) or any(not t.is_floating_point() for t in tensors):
+            for tensor in tensors:
+                self.leaves(tensor, type(error).__name__)
+        self.escape_sizes(tensors, type(error).__name__)
 
     def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The function itself."""

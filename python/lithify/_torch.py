@@ -61,7 +61,7 @@ higher_order = _part("_higher_order_ops.utils")  # the module that runs torch.co
 container_types = _part("utils._pytree.SUPPORTED_NODES")
 has_setup_context = _part("autograd.function._is_setup_context_defined")  # whether a Function has one
 _compilation_unit, _script_module = _part("_C.CompilationUnit"), _part("_C.ScriptModule")
-_state, _set_state = _part("_C._get_tracing_state"), _part("_C._set_tracing_state")
+state, _set_state = _part("_C._get_tracing_state"), _part("_C._set_tracing_state")
 _value_of, _set_value = _part("_C._get_value_trace"), _part("_C._set_value_trace")
 _integer, _real, _truth, _tensor = (_part(f"_C.{name}Type.get") for name in ("Int", "Float", "Bool", "Tensor"))
 
@@ -86,22 +86,35 @@ def trace(module: nn.Module, sample: Sequence[torch.Tensor]) -> Saved:
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
     """Nothing is recorded in it, and sizes are plain numbers."""
-    state = _state()
+    before = state()
     _set_state(None)
     try:
         yield
     finally:
-        _set_state(state)
+        _set_state(before)
+
+
+def resume(before: Any) -> bool:
+    """Continues the trace of this state after a function that raised. The tracer stops where an operator raises, and
+    leaves its statement without a result. Returns whether it did."""
+    if state() is not None:
+        return False
+    _set_state(before)
+    for node in reversed(list(before.graph().nodes())):
+        if node.outputsSize() == 0 and node.kind().startswith("aten::"):
+            node.destroy()
+            break
+    return True
 
 
 def sizes_of(tensor: torch.Tensor) -> torch.Size:
     """Its sizes as plain numbers, while a trace is recorded."""
-    state = _state()
+    before = state()
     _set_state(None)
     try:
         return tensor.size()
     finally:
-        _set_state(state)
+        _set_state(before)
 
 
 def value_of(tensor: torch.Tensor) -> Value | None:
@@ -114,7 +127,7 @@ def value_of(tensor: torch.Tensor) -> Value | None:
 
 def inputs() -> list[Value]:
     """The tensors that the program takes."""
-    return [value for value in _state().graph().inputs() if value.type().isSubtypeOf(_tensor())]
+    return [value for value in state().graph().inputs() if value.type().isSubtypeOf(_tensor())]
 
 
 def set_value(tensor: torch.Tensor, value: Value) -> None:
@@ -164,7 +177,7 @@ class Program:
     at the statement that is being recorded."""
 
     def __init__(self) -> None:
-        self._graph = _state().graph()
+        self._graph = state().graph()
         self._added: list[Any] = []  # statements without a line
 
     def constant(self, number: bool | int | float) -> Value:

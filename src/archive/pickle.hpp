@@ -86,7 +86,7 @@ struct PickleNode {
 };
 
 struct PickleLimits {
-  size_t depth = 1000;  ///< containers inside each other
+  size_t depth = 2500;  ///< containers inside each other; a module is two
   size_t containers = size_t{1} << 22;
 };
 

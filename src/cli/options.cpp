@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 
@@ -78,6 +79,10 @@ void parse_custom_opset(const std::string& text, ExportOptions& options) {
 }
 
 std::string read_text(const std::string& path) {
+  // A pipe would make us wait, and a device has no end.
+  std::error_code missing;
+  if (std::filesystem::exists(path, missing) && !std::filesystem::is_regular_file(path, missing))
+    throw BadArgument(fmt::format("'{}' is not a regular file", path));
   std::ifstream in(path, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (!in) throw BadArgument(fmt::format("'{}' cannot be read", path));
@@ -149,6 +154,11 @@ void ExportArguments::add_custom_options(CLI::App& command) {
 
 void ExportArguments::add_export_options(CLI::App& command) {
   add_choice(command, "external_data", "auto");
+  add_choice(command, "weights", "unchanged");
+  command.add_option(name_of("weights_block"), options.weights_block, meaning_of("weights_block"))
+      ->check(CLI::IsMember({16, 32, 64, 128, 256}))
+      ->capture_default_str();
+  add_repeated(command, "keep_weights", options.keep_weights, "NAME");
   add_flag(command, "skip_sync", options.skip_sync);
 }
 

@@ -57,6 +57,8 @@ std::string default_output(const std::string& model) {
 }
 
 void write_text(const std::string& path, const std::string& text) {
+  std::error_code missing;
+  if (std::filesystem::is_fifo(path, missing)) throw_cannot_write(fmt::format("'{}', a named pipe,", path));
   std::ofstream out(path, std::ios::binary);
   out << text << std::flush;
   if (!out) throw_cannot_write(fmt::format("'{}'", path));

@@ -67,9 +67,13 @@ void collect(onnx::Builder& b, const eval::Value& v, const std::string& name, Co
     for (size_t i = 0; i < items.size(); ++i) collect(b, items[i], below(std::to_string(i)), out, depth + 1);
   } else if (auto* dict = v.get_if<std::shared_ptr<eval::Dict>>()) {
     (*dict)->check();
-    for (auto& [key, value] : (*dict)->items) {
-      auto* text = key.get_if<std::string>();
-      collect(b, value, below(text ? *text : key.is_int() ? key.integer().str() : "key"), out, depth + 1);
+    for (const auto& [number, item] : (*dict)->items()) {
+      auto* text = item.key.get_if<std::string>();
+      collect(b, item.value,
+              below(text                ? *text
+                    : item.key.is_int() ? item.key.integer().str()
+                                        : "key"),
+              out, depth + 1);
     }
   } else if (auto* undecided = v.get_if<eval::Undecided>()) {
     throw Error(Code::UnsupportedControlFlow, undecided->why);

@@ -5,6 +5,7 @@
 
 #include "base/options.hpp"
 #include "base/restored.hpp"
+#include "base/stack.hpp"
 #include "eval/carry.hpp"
 #include "eval/evaluator.hpp"
 
@@ -280,9 +281,10 @@ void Evaluator::watch_cycles(const Arguments& arguments) {
 
 Value Evaluator::apply(std::string_view name, Arguments arguments, bool report) {
   // A rule may apply others, and they others again.
-  constexpr int deepest = 300;
-  if (depth_ >= deepest) throw Error(Code::LimitExceeded, fmt::format("operators nest too deep in {}", name));
-  const Restored depth(depth_, depth_ + 1);
+  constexpr int deepest = 100;
+  if (applied_ >= deepest) throw Error(Code::LimitExceeded, fmt::format("operators nest too deep in {}", name));
+  check_stack();
+  const Restored applied(applied_, applied_ + 1);
   count_operands(builder_.sym.budget, arguments.positional);
   watch_cycles(arguments);
   const OperatorName op(name);

@@ -6,7 +6,7 @@ namespace lithify::eval {
 namespace {
 
 void take_apart(List& list) { const Vector<Value> items = std::exchange(list.items, {}); }
-void take_apart(Dict& dict) { const auto items = std::exchange(dict.items, {}); }
+void take_apart(Dict& dict) { const Dict items = std::exchange(dict, {}); }
 void take_apart(Object& object) { const auto attributes = std::exchange(object.attributes, {}); }
 
 }  // namespace

@@ -1,12 +1,14 @@
 // The model's data: tensors, containers and objects of the file as values.
 #include <fmt/format.h>
 
+#include "base/stack.hpp"
 #include "eval/evaluator.hpp"
 
 namespace lithify::eval {
 
 // Gives every tensor and object its name in the state dict: the first path that leads to it from the root.
 void Evaluator::name_weights(const program::Data& data, const std::string& path, std::set<const void*>& seen) {
+  check_stack();
   auto below = [&](const std::string& name) { return path.empty() ? name : path + "." + name; };
   if (data.tensor) paths_.try_emplace(data.tensor.get(), path);
   if (data.object && seen.insert(data.object.get()).second) {
@@ -26,6 +28,7 @@ void Evaluator::name_weights(const program::Data& data, const std::string& path,
 }
 
 Value Evaluator::from_data(const program::Data& data) {
+  check_stack();
   using K = program::Data::Kind;
   auto shared = [&](const void* identity, auto make) -> Value {
     if (auto found = converted_.find(identity); found != converted_.end()) return found->second;
@@ -66,8 +69,7 @@ Value Evaluator::from_data(const program::Data& data) {
       return shared(data.container.get(), [&]() -> Value {
         auto dict = std::make_shared<Dict>();
         const auto& items = data.container->items;
-        for (size_t i = 0; i + 1 < items.size(); i += 2)
-          dict->items.emplace_back(from_data(items[i]), from_data(items[i + 1]));
+        for (size_t i = 0; i + 1 < items.size(); i += 2) dict->add(from_data(items[i]), from_data(items[i + 1]));
         return dict;
       });
     case K::Object:

@@ -6,12 +6,13 @@
 #include <utility>
 
 #include "base/restored.hpp"
+#include "base/stack.hpp"
 
 namespace lithify::eval {
 
 namespace {
 
-constexpr int max_depth = 200;  // of calls
+constexpr int max_calls = 2000;  // within each other
 
 }  // namespace
 
@@ -150,10 +151,11 @@ Frame Evaluator::bound(const program::Function& f, Arguments given) {
 }
 
 Value Evaluator::call_function(const program::Function& f, Arguments given) {
-  if (depth_ >= max_depth) throw Error(Code::LimitExceeded, fmt::format("calls nest too deep in {}", f.qualified_name));
+  if (calls_ >= max_calls) throw Error(Code::LimitExceeded, fmt::format("calls nest too deep in {}", f.qualified_name));
   const auto shared = std::make_shared<Frame>(bound(f, std::move(given)));
   Frame& frame = *shared;
-  const Restored depth(depth_, depth_ + 1);
+  const Restored calls(calls_, calls_ + 1);
+  const Restored rules(applied_, 0);
   const Restored scope(builder_.scope);
   // Nodes made by a module's method belong to that module.
   if (auto* self =
@@ -167,8 +169,9 @@ Value Evaluator::call_function(const program::Function& f, Arguments given) {
 Value Evaluator::call_closure(const Function& f) {
   const std::shared_ptr<Frame> captured = f.closure->frame.lock();
   if (!captured) throw Error(Code::BadProgram, "a closure is called after the function has returned that it is of");
-  if (depth_ >= max_depth) throw Error(Code::LimitExceeded, "calls of closures nest too deep");
-  const Restored depth(depth_, depth_ + 1);
+  if (calls_ >= max_calls) throw Error(Code::LimitExceeded, "calls of closures nest too deep");
+  const Restored calls(calls_, calls_ + 1);
+  const Restored rules(applied_, 0);
   Frame& frame = *captured;
   std::optional<Value> outer = std::move(frame.returned);
   frame.returned.reset();
@@ -224,6 +227,7 @@ void Evaluator::execute(const std::vector<Stmt>& body, Frame& frame) {
 }
 
 void Evaluator::execute(const Stmt& s, Frame& frame) {
+  check_stack();
   step();
   if (s.scope) builder_.scope = *s.scope;
   switch (s.kind) {

@@ -178,7 +178,8 @@ class Evaluator {
 
   // Where evaluation is.
   program::Pos pos_;
-  int depth_ = 0;
+  int calls_ = 0;                  // within each other
+  int applied_ = 0;                // operators within each other, of the innermost call
   std::optional<DType> autocast_;  // the type that matrix products compute in
   size_t unpacked_ = 0;
   struct Unpacked {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/stack.hpp"
 #include "eval/evaluator.hpp"
 
 namespace lithify::eval {
@@ -44,6 +45,7 @@ Value unchecked_cast(const Type& type, const Value& v) {
 }  // namespace
 
 Value Evaluator::evaluate(const Expr& e, Frame& frame) {
+  check_stack();
   using K = Expr::Kind;
   switch (e.kind) {
     case K::Name:

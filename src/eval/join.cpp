@@ -105,7 +105,7 @@ namespace {
 
 void forget(List& l) { std::fill(l.items.begin(), l.items.end(), Uninitialized{}); }
 void forget(Dict& d) {
-  for (auto& [key, item] : d.items) item = Uninitialized{};
+  for (const auto& [number, item] : d.items()) d.value(number) = Uninitialized{};
 }
 void forget(Object& o) {
   for (auto& [name, item] : o.attributes) item = Uninitialized{};
@@ -185,16 +185,16 @@ List Join::merge_lists(const List& a, const List& b, const std::string& name) {
 Dict Join::merge_dicts(const Dict& a, const Dict& b, const std::string& name) {
   Dict out = a;
   if (!out.unreadable.empty()) return out;
-  for (auto& [key, value] : out.items) {
-    const Value* other = b.unreadable.empty() ? b.find(key) : nullptr;
-    if (!other || a.items.size() != b.items.size()) {
+  for (const auto& [number, item] : a.items()) {
+    const Value* other = b.unreadable.empty() ? b.find(item.key) : nullptr;
+    if (!other || a.size() != b.size()) {
       out.unreadable = fmt::format("the dict '{}' has different keys on two paths", name);
       return out;
     }
-    auto* text = key.get_if<std::string>();
-    value = merge(value, *other, below(name, text ? *text : "item"));
+    auto* text = item.key.get_if<std::string>();
+    out.value(number) = merge(item.value, *other, below(name, text ? *text : "item"));
   }
-  if (a.items.empty() && !b.items.empty()) out.unreadable = fmt::format("the dict '{}' is empty on one path", name);
+  if (a.items().empty() && !b.items().empty()) out.unreadable = fmt::format("the dict '{}' is empty on one path", name);
   return out;
 }
 

@@ -30,7 +30,7 @@ class Reach {
     } else if (auto* d = v.get_if<std::shared_ptr<Dict>>()) {
       if (!seen_.insert(d->get()).second) return;
       out_.dicts.push_back({*d, **d});
-      for (auto& [key, item] : (*d)->items) visit(item);
+      for (const auto& [number, item] : (*d)->items()) visit(item.value);
     } else if (auto* o = v.get_if<std::shared_ptr<Object>>()) {
       if (!seen_.insert(o->get()).second) return;
       out_.objects.push_back({*o, (*o)->attributes});

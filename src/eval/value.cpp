@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/stack.hpp"
+
 namespace lithify::eval {
 
 Tensor::Tensor(onnx::Value* value) : value_(value), cell_(std::make_shared<Cell>()) {}
@@ -103,7 +105,7 @@ void Tensor::rebind(const Tensor& other) {
 
 namespace {
 
-constexpr int most_nested = 200;
+constexpr int most_nested = 2500;
 constexpr int most_destroyed_by_recursion = 100;
 
 }  // namespace
@@ -111,6 +113,7 @@ constexpr int most_destroyed_by_recursion = 100;
 Nesting::Nesting(int& depth) : depth_(depth) {
   if (depth >= most_nested)
     throw Error(Code::LimitExceeded, fmt::format("values nest more than {} deep, or contain themselves", most_nested));
+  check_stack();
   ++depth;
 }
 
@@ -207,35 +210,95 @@ void Dict::check() const {
   if (!unreadable.empty()) throw Error(Code::UnsupportedControlFlow, unreadable);
 }
 
-const Value* Dict::find(const Value& key) const {
-  check();
-  for (auto& [k, v] : items) {
-    if (k.data().index() != key.data().index()) continue;
-    if (auto* s = k.get_if<std::string>(); s && *s == *key.get_if<std::string>()) return &v;
-    if (k.is_int() && k.integer() == key.integer()) return &v;
-    if (auto* d = k.get_if<double>(); d && *d == *key.get_if<double>()) return &v;
-    if (auto* d = k.get_if<bool>(); d && *d == *key.get_if<bool>()) return &v;
-    if (k.is_tensor() && k.tensor() == key.tensor()) return &v;
-    if (auto* e = k.get_if<Enum>(); e && e->type == key.get_if<Enum>()->type && e->name == key.get_if<Enum>()->name)
-      return &v;
+namespace {
+
+std::optional<double> as_double(const Value& v) {
+  if (auto* d = v.get_if<double>()) return *d;
+  if (auto* b = v.get_if<bool>()) return *b ? 1.0 : 0.0;
+  if (v.is_int() && v.integer().is_constant()) return static_cast<double>(*v.integer().constant());
+  return std::nullopt;
+}
+
+/// The same for keys that are equal; nothing for those of which only a comparison shows that.
+std::optional<size_t> hash_of(const Value& key) {
+  if (auto* text = key.get_if<std::string>()) return std::hash<std::string>()(*text);
+  const std::optional<double> number = as_double(key);
+  return number ? std::optional(std::hash<double>()(*number)) : std::nullopt;
+}
+
+bool is_same_key(const Value& a, const Value& b) {
+  if (a.data().index() != b.data().index()) return false;
+  if (auto* s = a.get_if<std::string>()) return *s == *b.get_if<std::string>();
+  if (a.is_int()) return a.integer() == b.integer();
+  if (auto* d = a.get_if<double>()) return *d == *b.get_if<double>();
+  if (auto* d = a.get_if<bool>()) return *d == *b.get_if<bool>();
+  if (a.is_tensor()) return a.tensor() == b.tensor();
+  auto* e = a.get_if<Enum>();
+  return e && e->type == b.get_if<Enum>()->type && e->name == b.get_if<Enum>()->name;
+}
+
+}  // namespace
+
+/// The items that may have a key, in their order.
+Vector<size_t> Dict::candidates(const Value& key) const {
+  const std::optional<size_t> hash = hash_of(key);
+  Vector<size_t> out;
+  if (hash) {
+    const auto [begin, end] = hashed_.equal_range(*hash);
+    for (auto i = begin; i != end; ++i) out.push_back(i->second);
+    out.insert(out.end(), unhashed_.begin(), unhashed_.end());
+    std::ranges::sort(out);
+  } else {
+    for (const auto& [number, item] : items_) out.push_back(number);
   }
-  return nullptr;
+  return out;
+}
+
+std::optional<size_t> Dict::number_of(const Value& key) const {
+  check();
+  for (const size_t number : candidates(key))
+    if (is_same_key(items_.at(number).key, key)) return number;
+  return std::nullopt;
+}
+
+const Value* Dict::find(const Value& key) const {
+  const std::optional<size_t> number = number_of(key);
+  return number ? &items_.at(*number).value : nullptr;
+}
+
+Dict::Found Dict::find(sym::Context& sym, const Value& key) const {
+  Found out;
+  for (const size_t number : candidates(key)) {
+    const std::optional<bool> same = equal(sym, items_.at(number).key, key);
+    if (same == true) return {{number}, true};
+    if (!same) out.numbers.push_back(number);
+  }
+  return out;
 }
 
 void Dict::set(Value key, Value value) {
-  check();
-  if (const Value* found = find(key)) {
-    *const_cast<Value*>(found) = std::move(value);
-  } else {
-    items.emplace_back(std::move(key), std::move(value));
-  }
+  if (const std::optional<size_t> number = number_of(key))
+    items_.at(*number).value = std::move(value);
+  else
+    add(std::move(key), std::move(value));
 }
 
-bool Dict::erase(const Value& key) {
-  const Value* found = find(key);
-  if (!found) return false;
-  std::erase_if(items, [&](auto& item) { return &item.second == found; });
-  return true;
+void Dict::add(Value key, Value value) {
+  const size_t number = next_++;
+  if (const std::optional<size_t> hash = hash_of(key))
+    hashed_.emplace(*hash, number);
+  else
+    unhashed_.insert(number);
+  items_.emplace(number, Item{std::move(key), std::move(value)});
+}
+
+void Dict::erase(size_t number) {
+  if (const std::optional<size_t> hash = hash_of(items_.at(number).key)) {
+    const auto [begin, end] = hashed_.equal_range(*hash);
+    hashed_.erase(std::find_if(begin, end, [&](const auto& entry) { return entry.second == number; }));
+  }
+  unhashed_.erase(number);
+  items_.erase(number);
 }
 
 Value* Object::attribute(std::string_view name) {
@@ -259,13 +322,6 @@ void Object::set(std::string_view name, Value value) {
 }
 
 namespace {
-
-std::optional<double> as_double(const Value& v) {
-  if (auto* d = v.get_if<double>()) return *d;
-  if (auto* b = v.get_if<bool>()) return *b ? 1.0 : 0.0;
-  if (v.is_int() && v.integer().is_constant()) return static_cast<double>(*v.integer().constant());
-  return std::nullopt;
-}
 
 /// Compares values that share others pair by pair, each pair once.
 class Comparison {
@@ -308,13 +364,16 @@ std::optional<bool> Comparison::equal_items(const Vector<Value>& a, const Vector
 }
 
 std::optional<bool> Comparison::equal_dicts(const Dict& a, const Dict& b) {
-  const auto is_known = [](const auto& item) { return !item.first.is_int() || item.first.integer().is_constant(); };
-  if (!std::ranges::all_of(a.items, is_known) || !std::ranges::all_of(b.items, is_known)) return std::nullopt;
-  if (a.items.size() != b.items.size()) return false;
-  for (auto& [k, v] : a.items) {
-    const Value* other = b.find(k);
+  const auto is_known = [](const auto& entry) {
+    const Value& key = entry.second.key;
+    return !key.is_int() || key.integer().is_constant();
+  };
+  if (!std::ranges::all_of(a.items(), is_known) || !std::ranges::all_of(b.items(), is_known)) return std::nullopt;
+  if (a.size() != b.size()) return false;
+  for (const auto& [number, item] : a.items()) {
+    const Value* other = b.find(item.key);
     if (!other) return false;
-    std::optional<bool> e = equal(v, *other);
+    std::optional<bool> e = equal(item.value, *other);
     if (!e || !*e) return e;
   }
   return true;

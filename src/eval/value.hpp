@@ -3,9 +3,12 @@
 
 #include <complex>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -19,7 +22,7 @@ namespace lithify::eval {
 class Tensor;
 class Value;
 struct List;
-struct Dict;
+class Dict;
 struct Object;
 
 using TensorPtr = std::shared_ptr<Tensor>;
@@ -249,15 +252,45 @@ struct List {
   std::string unreadable;  ///< why the elements are not known; empty where they are
   bool is_open() const { return head || growing || !unreadable.empty(); }
 };
-/// Keys are strings, integers, floats or bools; order is that of insertion.
-struct Dict {
-  Vector<std::pair<Value, Value>> items;
-  std::string unreadable;  ///< why the elements are not known; empty where they are
-  /// Throws UnsupportedControlFlow when they are not.
+/// Keys are strings, numbers, tensors or enums; order is that of insertion.
+class Dict {
+ public:
+  struct Item {
+    Value key, value;
+  };
+  /// The items by their numbers, which stay when others are removed.
+  const std::map<size_t, Item>& items() const { return items_; }
+  size_t size() const { return items_.size(); }
+  /// Throws UnsupportedControlFlow when they are not known.
   void check() const;
+
+  /// The value of this very key, of the same kind; nullptr when there is none.
   const Value* find(const Value& key) const;
+  /// The items whose keys are equal to a key: the one that is, or all of which only the run decides that.
+  struct Found {
+    Vector<size_t> numbers;
+    bool sure = false;
+  };
+  Found find(sym::Context& sym, const Value& key) const;
+
+  Value& value(size_t number) { return items_.at(number).value; }
+  /// Sets the value of the item with this very key, and adds it where there is none.
   void set(Value key, Value value);
-  bool erase(const Value& key);
+  /// Adds an item, whose key is not among them.
+  void add(Value key, Value value);
+  void erase(size_t number);
+  void clear() { *this = {}; }
+
+  std::string unreadable;  ///< why the elements are not known; empty where they are
+
+ private:
+  Vector<size_t> candidates(const Value& key) const;
+  std::optional<size_t> number_of(const Value& key) const;
+
+  std::map<size_t, Item> items_;
+  size_t next_ = 0;
+  std::unordered_multimap<size_t, size_t> hashed_;  // numbers of items, by the hash of the key
+  std::set<size_t> unhashed_;                       // those of the others
 };
 /// A module or another object of a TorchScript class.
 struct Object {

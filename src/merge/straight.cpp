@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/restored.hpp"
+#include "base/stack.hpp"
 #include "merge/operators.hpp"
 #include "program/text.hpp"
 
@@ -19,7 +20,7 @@ using program::Object;
 using program::Stmt;
 using Kind = Expr::Kind;
 
-constexpr int max_depth = 200;                                    // of calls
+constexpr int max_calls = 2000;                                   // within each other
 constexpr size_t most_inlined = 100'000, most_inlined_each = 64;  // for every trace, and for each statement of it
 
 /// The first path from the root to each object, as the evaluator names modules.
@@ -129,9 +130,9 @@ class Inliner {
   // ---- calls ----
 
   Bound call(const Function& f, std::vector<Bound> arguments) {
-    if (depth_ >= max_depth) throw Error(Code::LimitExceeded, fmt::format("calls nest too deep in {}", f.name));
+    if (calls_ >= max_calls) throw Error(Code::LimitExceeded, fmt::format("calls nest too deep in {}", f.name));
     spend(1);
-    const Restored depth(depth_, depth_ + 1);
+    const Restored calls(calls_, calls_ + 1);
     const Object* self = arguments.empty() ? nullptr : arguments[0].object;
     const program::Class* type = self ? program_.find_class(self->class_name) : nullptr;
     const bool module = type && type->kind == program::Class::Kind::Module;
@@ -263,6 +264,7 @@ class Inliner {
   }
 
   Result result(const Expr& e, Names& names) {
+    check_stack();
     switch (e.kind) {
       case Kind::Name: {
         const auto found = names.find(e.name);
@@ -330,7 +332,7 @@ class Inliner {
   std::unordered_map<const Function*, bool> straight_;
   Straight out_;
   std::string scope_;
-  int depth_ = 0;
+  int calls_ = 0;
   size_t left_ = most_inlined;
 };
 

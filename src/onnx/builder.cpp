@@ -135,7 +135,7 @@ Vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attributes at
     if (Vector<Value*> shared = shared_node(key, outputs); !shared.empty()) return shared;
   Block& block = place_of(def->pure && never_fails(node), node.inputs);
   Node* n = append(block, std::move(node), std::move(facts));
-  if (def->pure) block.shared_nodes[key] = n->outputs;
+  if (def->pure) block.shared_nodes[key] = n;
   return n->outputs;
 }
 
@@ -148,7 +148,8 @@ Value* Builder::identity(Value* v) { return emit_one("Identity", {v}); }
 Vector<Value*> Builder::shared_node(const std::string& key, size_t outputs) const {
   for (auto block = stack_.rbegin(); block != stack_.rend(); ++block) {
     auto found = (*block)->shared_nodes.find(key);
-    if (found != (*block)->shared_nodes.end() && found->second.size() >= outputs) return found->second;
+    if (found != (*block)->shared_nodes.end() && found->second->outputs.size() >= outputs)
+      return found->second->outputs;
   }
   return {};
 }

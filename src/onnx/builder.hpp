@@ -169,9 +169,9 @@ class Builder {
   /// What is known of one graph: everything that can be used again.
   struct Block {
     Graph* graph = nullptr;
-    bool movable = false;                                               // see Body
-    std::unordered_map<std::string, Vector<Value*>> shared_nodes = {};  // pure nodes by their text
-    std::unordered_map<sym::Expr, Source> sources = {};                 // of symbols
+    bool movable = false;                                      // see Body
+    std::unordered_map<std::string, Node*> shared_nodes = {};  // pure nodes by their text
+    std::unordered_map<sym::Expr, Source> sources = {};        // of symbols
     std::unordered_map<sym::Expr, Value*> materialized = {}, scalars = {};
   };
 

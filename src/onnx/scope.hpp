@@ -38,8 +38,9 @@ class SymbolScopes {
 template <class F>
 void for_each_symbol(const Value& v, F f) {
   auto each = [&](Dim e) {
-    if (e)
-      for (const Dim symbol : sym::symbols(e)) f(symbol);
+    if (!e || e.is_constant()) return;
+    if (e.is_symbol()) return f(e);
+    for (const Dim symbol : sym::symbols(e)) f(symbol);
   };
   for (const Dim size : v.shape) each(size);
   if (v.contents && !v.constant)

@@ -16,56 +16,41 @@ Dict& dict_of(Call& c, std::string_view name) {
   return **d;
 }
 
-/// The entries that a key may belong to: the one that it does, or all that the run may decide for.
-struct Entries {
-  Vector<size_t> places;
-  bool sure = false;
-};
-
-Entries entries(Call& c, const Dict& d, const Value& key) {
-  Entries out;
-  for (size_t i = 0; i < d.items.size(); ++i) {
-    const std::optional<bool> same = eval::equal(c.sym, d.items[i].first, key);
-    if (same == true) return {{i}, true};
-    if (!same) out.places.push_back(i);
-  }
-  return out;
-}
-
-/// The entry of the argument "key", where it is known whether the dict has one.
-std::optional<size_t> known_entry(Call& c, const Dict& d, std::string_view key = "key") {
-  const Entries found = entries(c, d, c.arg(key));
-  if (!found.sure && !found.places.empty())
+/// The number of the item of the argument "key", where it is known whether the dict has one.
+std::optional<size_t> known_item(Call& c, const Dict& d, std::string_view key = "key") {
+  const Dict::Found found = d.find(c.sym, c.arg(key));
+  if (!found.sure && !found.numbers.empty())
     c.unsupported("the key is known only at run time, and may be one that the dict has");
-  return found.sure ? std::optional(found.places[0]) : std::nullopt;
+  return found.sure ? std::optional(found.numbers[0]) : std::nullopt;
 }
 
 void set(Call& c, Dict& d, std::string_view key, const Value& value) {
-  if (const std::optional<size_t> at = known_entry(c, d, key))
-    d.items[*at].second = value;
+  if (const std::optional<size_t> number = known_item(c, d, key))
+    d.value(*number) = value;
   else
-    d.items.emplace_back(c.arg(key), value);
+    d.add(c.arg(key), value);
 }
 
 Value contains(Call& c, const Dict& d, const Value& key) {
-  const Entries found = entries(c, d, key);
+  const Dict::Found found = d.find(c.sym, key);
   if (found.sure) return true;
   Value some = false;
-  for (size_t i : found.places) some = c.call("aten::__or__", {some, c.call("aten::eq", {d.items[i].first, key})});
+  for (size_t n : found.numbers) some = c.call("aten::__or__", {some, c.call("aten::eq", {d.items().at(n).key, key})});
   return some;
 }
 
 /// The value of a key, which the run may choose; `otherwise` where there is none. Without that, the program raises.
 Value value_at(Call& c, const Dict& d, const Value& key, const Value* otherwise) {
-  const Entries found = entries(c, d, key);
-  if (found.sure) return d.items[found.places[0]].second;
+  const Dict::Found found = d.find(c.sym, key);
+  if (found.sure) return d.items().at(found.numbers[0]).value;
   Vector<Value> values;
   if (otherwise) values.push_back(*otherwise);
   Value place = c.number_value(0);
-  for (size_t i : found.places) {
+  for (size_t n : found.numbers) {
+    const Dict::Item& item = d.items().at(n);
     const Value here = c.number_value(static_cast<int64_t>(values.size()));
-    values.push_back(d.items[i].second);
-    if (values.size() > 1) place = c.call("prim::ite", {c.call("aten::eq", {d.items[i].first, key}), here, place});
+    values.push_back(item.value);
+    if (values.size() > 1) place = c.call("prim::ite", {c.call("aten::eq", {item.key, key}), here, place});
   }
   if (values.empty()) throw Error(Code::ProgramRaises, "the program reads a key that its dict does not have");
   return values.size() == 1 ? values[0] : c.call("aten::__getitem__", {Value::list(std::move(values)), place});
@@ -83,20 +68,20 @@ Value maybe_value_at(Call& c, const Dict& d, const Value& key) {
 
 void register_dicts(eval::Registry& ops) {
   ops.add("aten::len.Dict(Any a) -> int",
-          [](Call& c) -> Value { return c.sym.constant(static_cast<int64_t>(dict_of(c, "a").items.size())); });
+          [](Call& c) -> Value { return c.sym.constant(static_cast<int64_t>(dict_of(c, "a").size())); });
   ops.add("aten::keys(Any self) -> t[]", [](Call& c) -> Value {
     Vector<Value> out;
-    for (auto& [k, v] : dict_of(c, "self").items) out.push_back(k);
+    for (const auto& [number, item] : dict_of(c, "self").items()) out.push_back(item.key);
     return Value::list(std::move(out));
   });
   ops.add("aten::values(Any self) -> t[]", [](Call& c) -> Value {
     Vector<Value> out;
-    for (auto& [k, v] : dict_of(c, "self").items) out.push_back(v);
+    for (const auto& [number, item] : dict_of(c, "self").items()) out.push_back(item.value);
     return Value::list(std::move(out));
   });
   ops.add("aten::items(Any self) -> t[]", [](Call& c) -> Value {
     Vector<Value> out;
-    for (auto& [k, v] : dict_of(c, "self").items) out.push_back(Value::tuple({k, v}));
+    for (const auto& [number, item] : dict_of(c, "self").items()) out.push_back(Value::tuple({item.key, item.value}));
     return Value::list(std::move(out));
   });
   ops.add("aten::__getitem__.Dict(Any self, Any key) -> Any",
@@ -108,8 +93,8 @@ void register_dicts(eval::Registry& ops) {
   });
   ops.add("aten::setdefault(Any self, Any key, Any? default_value=None) -> Any", [](Call& c) -> Value {
     Dict& d = dict_of(c, "self");
-    if (const std::optional<size_t> at = known_entry(c, d)) return d.items[*at].second;
-    d.items.emplace_back(c.arg("key"), c.arg("default_value"));
+    if (const std::optional<size_t> number = known_item(c, d)) return d.value(*number);
+    d.add(c.arg("key"), c.arg("default_value"));
     return c.arg("default_value");
   });
   ops.add("aten::_set_item.Dict(Any l, Any idx, Any v) -> ()", [](Call& c) -> Value {
@@ -122,18 +107,19 @@ void register_dicts(eval::Registry& ops) {
                              "aten::pop.Dict(Any self, Any key, Any? default_value=None) -> Any"})
     ops.add(schema, [](Call& c) -> Value {
       Dict& d = dict_of(c, "self");
-      const std::optional<size_t> at = known_entry(c, d);
+      const std::optional<size_t> number = known_item(c, d);
       const bool pops = c.schema.name == "aten::pop";
-      Value out = at ? d.items[*at].second : pops ? c.arg("default_value") : Value(None{});
-      if (at) d.items.erase(d.items.begin() + static_cast<std::ptrdiff_t>(*at));
+      Value out = number ? d.value(*number) : pops ? c.arg("default_value") : Value(None{});
+      if (number) d.erase(*number);
       return pops ? out : Value(None{});
     });
   ops.add("aten::update(Any self, Any other) -> ()", [](Call& c) -> Value {
-    for (auto& [k, v] : dict_of(c, "other").items) dict_of(c, "self").set(k, v);
+    const Dict other = dict_of(c, "other");  // may be the same
+    for (const auto& [number, item] : other.items()) dict_of(c, "self").set(item.key, item.value);
     return None{};
   });
   ops.add("aten::clear.Dict(Any self) -> ()", [](Call& c) -> Value {
-    dict_of(c, "self").items.clear();
+    dict_of(c, "self").clear();
     return None{};
   });
   ops.add("aten::copy.Dict(Any self) -> Any",

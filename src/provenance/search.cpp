@@ -211,9 +211,8 @@ std::vector<Solution> Search::neighbors(const Solution& s) {
 }
 
 void Search::add_solution(Solution s) {
-  const uint64_t structure = s.outcome->structure();
-  const auto same =
-      std::ranges::find_if(solutions_, [&](const Solution& known) { return known.outcome->structure() == structure; });
+  const auto same = std::ranges::find_if(
+      solutions_, [&](const Solution& known) { return known.outcome->structure() == s.outcome->structure(); });
   if (same == solutions_.end()) {
     solutions_.push_back(std::move(s));
   } else if (s.outcome->record.assumptions.size() < same->outcome->record.assumptions.size()) {

@@ -102,7 +102,6 @@ bool covers(const Vector<Range>& ranges, Dim size, const Graph& graph) {
 }  // namespace
 
 void repeat_by_gather(Builder& b, const Uses& uses, Node& n) {
-  if (n.op_type != "Reshape") return;
   Node* wide = sole(uses, n.inputs[0], "Expand");
   if (!wide || uses.of(wide->inputs[0]) != 1) return;
   Node* narrow = made_by(wide->inputs[0], "Reshape");
@@ -127,7 +126,7 @@ void repeat_by_gather(Builder& b, const Uses& uses, Node& n) {
 }
 
 void slice_of_split(Builder& b, const Uses&, Node& n) {
-  if (n.op_type != "Gather" || n.inputs[1]->rank() != 0 || !n.inputs[1]->constant) return;
+  if (n.inputs[1]->rank() != 0 || !n.inputs[1]->constant) return;
   const auto picked = picked_part(n);
   if (!picked) return;
   const auto& [split, part] = *picked;
@@ -155,7 +154,7 @@ void slice_of_split(Builder& b, const Uses&, Node& n) {
 }
 
 void move_apart(Builder& b, const Uses& uses, Node& n) {
-  if (n.op_type != "Reshape" || n.outputs[0]->rank() == 0) return;
+  if (n.outputs[0]->rank() == 0) return;
   Node* moved = sole(uses, n.inputs[0], "Transpose");
   Node* together = moved ? made_by(moved->inputs[0], "Reshape") : nullptr;
   if (!together || moved->outputs[0]->rank() == 0) return;
@@ -178,7 +177,6 @@ void move_apart(Builder& b, const Uses& uses, Node& n) {
 }
 
 void join_moves(Builder&, const Uses& uses, Node& n) {
-  if (n.op_type != "Transpose") return;
   Node* first = sole(uses, n.inputs[0], "Transpose");
   if (!first) return;
   Axes order;

@@ -56,7 +56,6 @@ bool is_mean_of_rows(Builder& b, const Node& mean, const Value& x) {
 }  // namespace
 
 void fold_batch_norm(Builder& b, const Uses& uses, Node& norm) {
-  if (norm.op_type != "BatchNormalization") return;
   if (norm.outputs.size() != 1 || norm.int_attribute("training_mode", 0) != 0) return;
   Node* conv = sole(uses, norm.inputs[0], "Conv");
   if (!conv) return;
@@ -89,13 +88,12 @@ void fold_batch_norm(Builder& b, const Uses& uses, Node& norm) {
 }
 
 void divide(Builder&, const Uses& uses, Node& n) {
-  if (n.op_type != "Mul") return;
   for (size_t i : {0, 1})
     if (Node* r = sole(uses, n.inputs[i], "Reciprocal")) return become(n, "Div", {n.inputs[1 - i], r->inputs[0]});
 }
 
 void fuse_gelu(Builder& b, const Uses& uses, Node& n) {
-  if (b.opset() < 20 || n.op_type != "Mul") return;
+  if (b.opset() < 20) return;
   for (size_t i : {0, 1}) {
     Value *half = n.inputs[i], *rest = n.inputs[1 - i];
     Value* x = nullptr;
@@ -116,7 +114,7 @@ void fuse_gelu(Builder& b, const Uses& uses, Node& n) {
 }
 
 void fuse_rms_norm(Builder& b, const Uses& uses, Node& n) {
-  if (b.opset() < 23 || n.op_type != "Mul") return;
+  if (b.opset() < 23) return;
   for (size_t i : {0, 1}) {
     Value* weight = n.inputs[1 - i];
     const auto [x, divisor] = quotient_of(uses, n.inputs[i]);
@@ -136,7 +134,6 @@ void fuse_rms_norm(Builder& b, const Uses& uses, Node& n) {
 }
 
 void unflatten_gemm(Builder& b, const Uses& uses, Node& n) {
-  if (n.op_type != "Reshape") return;
   Node* gemm = sole(uses, n.inputs[0], "Gemm");
   if (!gemm || gemm->int_attribute("transA", 0) || gemm->attribute("alpha") || gemm->attribute("beta")) return;
   Node* flat = made_by(gemm->inputs[0], "Reshape");

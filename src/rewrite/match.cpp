@@ -1,19 +1,21 @@
 #include "rewrite/match.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace lithify::rewrite {
 
 Uses::Uses(Graph& graph) {
   for (const Node* n : graph.all_nodes())
-    for (const Value* v : n->inputs) ++count_[v];
+    for (const Value* v : n->inputs)
+      if (v) ++count_[v];
   for (const Graph* g : graph.all_graphs())
     for (const Value* v : g->outputs) ++count_[v];
 }
 
 int Uses::of(const Value* v) const {
-  auto found = count_.find(v);
-  return found == count_.end() ? 0 : found->second;
+  const int* count = v ? count_.find(v) : nullptr;
+  return count ? *count : 0;
 }
 
 Node* sole(const Uses& uses, const Value* v, std::string_view op_type) {
@@ -45,31 +47,35 @@ void become(Node& n, std::string_view op_type, Inputs inputs, Attributes attribu
 
 namespace {
 
-void each_node_of(Builder& b, void (*apply)(Builder&, const Uses&, Node&), const Uses& uses) {
+void each_node_of(Builder& b, std::string_view op_type, void (*apply)(Builder&, const Uses&, Node&), const Uses& uses) {
   Graph& graph = b.graph();
   Vector<Node*> old = std::move(graph.nodes);
   graph.nodes.clear();
   for (Node* n : old) {
     for (Graph* body : n->bodies()) {
       b.enter(*body);
-      each_node_of(b, apply, uses);
+      each_node_of(b, op_type, apply, uses);
       b.leave();
     }
-    b.scope = n->scope;
-    b.origin = n->origin;
-    if (n->domain.empty()) apply(b, uses, *n);
+    if (n->is(op_type)) {
+      b.scope = n->scope;
+      b.origin = n->origin;
+      apply(b, uses, *n);
+    }
     graph.nodes.push_back(n);
   }
 }
 
 }  // namespace
 
-void each_node(Builder& b, void (*apply)(Builder&, const Uses&, Node&)) {
+void each_node(Builder& b, std::string_view op_type, void (*apply)(Builder&, const Uses&, Node&)) {
+  if (std::ranges::none_of(b.graph().all_nodes(), [&](const Node* n) { return n->is(op_type); })) return;
   b.forget_nodes();
-  each_node_of(b, apply, Uses(b.graph()));
+  each_node_of(b, op_type, apply, Uses(b.graph()));
 }
 
 void replace_uses(Graph& graph, const std::unordered_map<Value*, Value*>& by) {
+  if (by.empty()) return;
   for (Node* n : graph.all_nodes())
     for (Value*& v : n->inputs)
       if (auto found = by.find(v); found != by.end()) v = found->second;

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/pointer_map.hpp"
 #include "onnx/builder.hpp"
 
 namespace lithify::rewrite {
@@ -25,7 +26,7 @@ class Uses {
   int of(const Value* v) const;
 
  private:
-  std::unordered_map<const Value*, int> count_;
+  PointerMap<const Value, int> count_;
 };
 
 /// The node that makes `v` (which may be nullptr), if it is of a type and nothing else uses `v`.
@@ -42,9 +43,9 @@ Value* beside(const Node* n, const Value* v);
 /// Makes a node another one, whose output has the same facts.
 void become(Node& n, std::string_view op_type, Inputs inputs, Attributes attributes = {});
 
-/// Calls a function for each node of the standard domain, those of bodies too. It may change the node in place, and
-/// append nodes, which come before it.
-void each_node(Builder& b, void (*apply)(Builder&, const Uses&, Node&));
+/// Calls a function for each node of an operator of the standard domain, those of bodies too. It may change the node in
+/// place, and append nodes, which come before it.
+void each_node(Builder& b, std::string_view op_type, void (*apply)(Builder&, const Uses&, Node&));
 
 /// Lets nodes take other values; the outputs of graphs stay.
 void replace_uses(Graph& graph, const std::unordered_map<Value*, Value*>& by);

@@ -9,9 +9,10 @@
 
 namespace lithify::rewrite {
 
-/// One of the two is set.
+/// Of the nodes of one operator, or else of the graph as a whole.
 struct Rewrite {
   std::string_view name;
+  std::string_view op_type;
   void (*on_node)(Builder&, const Uses&, Node&);
   void (*on_graph)(Builder&);
 };
@@ -54,6 +55,8 @@ void remove_unused(Graph& graph);
 /// Large weights that are used in two orders or under two shapes become one, and a node that makes the other of it. The
 /// graph has no unused nodes: share.cpp.
 void share_weights(Builder& b);
+/// What a node is called by its module and operator, if no other has that name: "/encoder/layer/0/MatMul".
+std::string name_of(const Node& n);
 /// Names every value and node, each once in the model: names.cpp.
 void name_all(Graph& graph);
 

@@ -1,7 +1,8 @@
 // What no output of the model needs.
 #include <algorithm>
-#include <unordered_set>
+#include <unordered_map>
 
+#include "base/pointer_map.hpp"
 #include "rewrite/rewrites.hpp"
 
 namespace lithify::rewrite {
@@ -27,7 +28,7 @@ class Needed {
 
  private:
   void need(Value* v) {
-    if (v && values_.insert(v).second) work_.push_back(v);
+    if (v && values_.insert(v)) work_.push_back(v);
   }
 
   void follow(Value* v) {
@@ -38,7 +39,7 @@ class Needed {
     }
     Node* n = v->producer;
     if (!n) return;
-    bool first = nodes_.insert(n).second;
+    bool first = nodes_.insert(n);
     if (n->is("Loop")) {
       if (first) {
         need(n->inputs[0]);
@@ -63,8 +64,8 @@ class Needed {
   }
 
   std::unordered_map<const Value*, std::pair<Node*, size_t>> carried_;  // inputs of bodies of loops
-  std::unordered_set<const Node*> nodes_;
-  std::unordered_set<const Value*> values_;
+  PointerSet<const Node> nodes_;
+  PointerSet<const Value> values_;
   Vector<Value*> work_;
 };
 

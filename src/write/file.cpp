@@ -23,12 +23,23 @@ namespace {
 /// took up to twice the time.
 constexpr size_t write_bytes = size_t{256} * 1024;
 
+fs::path directory_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+
 /// Links such as /dev/stdout lead to an open file of the process, which may be a regular one, not to a name.
 bool leads_to_descriptor(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_symlink(fs::symlink_status(path, ignored))) return false;
   const std::string absolute = fs::absolute(path, ignored).lexically_normal().string();
   return absolute.starts_with("/dev/") || absolute.starts_with("/proc/");
+}
+
+/// Where a path leads to. Of a file that is not there yet, links lead to its name.
+fs::path followed(fs::path path) {
+  constexpr int most_links = 40;
+  std::error_code ignored;
+  for (int i = 0; i < most_links && fs::is_symlink(fs::symlink_status(path, ignored)); ++i)
+    path = directory_of(path) / fs::read_symlink(path, ignored);  // an absolute target stands for itself
+  return path;
 }
 
 /// A name that no other file in the directory is likely to have. Short, since the output's own name may be as long as
@@ -52,8 +63,6 @@ void remove_abandoned(const fs::path& directory) {
     if (is_abandoned(entry.path().filename().string())) fs::remove(entry.path(), ignored);
 }
 
-fs::path directory_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
-
 /// Tries `make(name)`, 0 or an error number, with new names until one is free.
 template <typename Make>
 int with_unique_name(const fs::path& directory, fs::path& name, Make make) {
@@ -71,7 +80,7 @@ bool is_lost(int error) { return error == EIO || error == ENOSPC || error == EDQ
 
 }  // namespace
 
-OutputFile::OutputFile(const fs::path& path, uint64_t size, bool sync) : OutputFile(path) {
+OutputFile::OutputFile(const fs::path& path, uint64_t size, bool sync, const fs::path& like) : OutputFile(path) {
   sync_ = sync;
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
@@ -82,7 +91,8 @@ OutputFile::OutputFile(const fs::path& path, uint64_t size, bool sync) : OutputF
     open_directly();
     return;
   }
-  if (fs::path followed = fs::canonical(path, ignored); !followed.empty()) target_ = std::move(followed);
+  target_ = followed(path);
+  if (fs::is_symlink(fs::symlink_status(target_, ignored))) fail(ELOOP);
   const fs::path directory = directory_of(target_);
   if (!fs::is_directory(directory, ignored))
     throw Error(Code::CannotWrite, fmt::format("there is no directory '{}' for the output", directory.string()),
@@ -90,7 +100,8 @@ OutputFile::OutputFile(const fs::path& path, uint64_t size, bool sync) : OutputF
   remove_abandoned(directory);
   open_temporary();
   struct stat replaced {};
-  if (::stat(target_.c_str(), &replaced) == 0) ::fchmod(fd_, replaced.st_mode & 07777);
+  if (::stat(target_.c_str(), &replaced) == 0 || (!like.empty() && ::stat(like.c_str(), &replaced) == 0))
+    ::fchmod(fd_, replaced.st_mode & 07777);
   reserve(size);
 }
 

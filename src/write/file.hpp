@@ -33,14 +33,16 @@ class OutputBuffer : public Output {
 };
 
 /// An output file. Until `commit` it has no name, or a temporary one beside its own; without `commit` it leaves nothing
-/// behind; what a run that was killed left there is removed. A file that is replaced keeps its permissions. A symbolic
-/// link is followed. What exists and is not a regular file is opened as it is and written to directly; a named pipe
-/// that nobody reads is refused. All functions throw Error(CannotWrite) with the reason of the system.
+/// behind; what a run that was killed left there is removed. A file that is replaced keeps its permissions. Symbolic
+/// links are followed, to a name that is free as well. What exists and is not a regular file is opened as it is and
+/// written to directly; a named pipe that nobody reads is refused. All functions throw Error(CannotWrite) with the
+/// reason of the system.
 class OutputFile : public Output {
  public:
   /// `size` bytes are reserved where the file system can do so, so that a full disk is noticed before the work. With
-  /// `sync`, the file is on the disk before it gets its name, and has its name there before `commit` returns.
-  OutputFile(const std::filesystem::path& path, uint64_t size, bool sync);
+  /// `sync`, the file is on the disk before it gets its name, and has its name there before `commit` returns. Where
+  /// there is no file at `path` yet, the permissions are those of the file `like`, if there is one.
+  OutputFile(const std::filesystem::path& path, uint64_t size, bool sync, const std::filesystem::path& like = {});
   ~OutputFile() override;
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;

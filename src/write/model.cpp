@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
-#include <iterator>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -85,8 +86,14 @@ struct DataNames {
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) return false;
     std::ifstream in(file, std::ios::binary);
-    const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-    return bytes.find(text) != std::string::npos;
+    const std::boyer_moore_searcher searcher(text.begin(), text.end());
+    std::string part;  // the end of what was read before, and what follows it
+    for (std::string more(size_t{1} << 20, '\0'); in; part.erase(0, part.size() - std::min(part.size(), text.size()))) {
+      in.read(more.data(), static_cast<std::streamsize>(more.size()));
+      part.append(more, 0, static_cast<size_t>(in.gcount()));
+      if (std::search(part.begin(), part.end(), searcher) != part.end()) return true;
+    }
+    return false;
   }
 };
 
@@ -108,7 +115,9 @@ WriteResult write_model(const onnx::Model& model, const fs::path& out, const Wri
     if (!file.seekable())
       throw Error(Code::CannotWrite, fmt::format("external data has no place beside the output '{}'", out.string()),
                   "write to a regular file");
-    data_file.emplace(data_path, data_plan.size(), options.sync);
+    std::error_code missing;
+    const fs::path& like = fs::exists(names.other, missing) ? names.other : out;
+    data_file.emplace(data_path, data_plan.size(), options.sync, like);
     data_plan.run(*data_file, progress);
     result.weight_bytes += encoded.data->weight_bytes();
     result.external_file = data_path.string();

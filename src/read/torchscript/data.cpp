@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/diagnostic.hpp"
+#include "base/stack.hpp"
 #include "program/parse.hpp"
 
 namespace lithify::read {
@@ -75,6 +76,7 @@ Data DataReader::text(Data::Kind kind, std::string_view text) {
 }
 
 Data DataReader::convert(const PickleValue& value) {
+  check_stack();
   if (++values_ > max_values)
     throw Error(Code::LimitExceeded, fmt::format("the model's attributes have more than {} values", max_values));
   switch (value.kind()) {
