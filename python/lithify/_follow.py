@@ -128,6 +128,9 @@ class Follower(TorchFunctionMode):
             if isinstance(func, _torch.operator_types):
                 raise TypeError  # it would take the tensors for numbers
             result = func(*_filled(args, tensors), **_filled(kwargs, tensors))
+        except IndexError:
+            _torch.forget_positions()
+            raise
         except TypeError:
             numbers = {id(n): _given_up(n) for n in found}
             return func(*_filled(args, numbers), **_filled(kwargs, numbers))

@@ -165,6 +165,13 @@ def uses_of(tensor: torch.Tensor) -> int:
     return 0 if value is None else len(value.uses())
 
 
+def forget_positions() -> None:
+    """Takes from the tracer the positions of an index that has failed: the next index would get them, which may be of another
+    program."""
+    with without_functions():
+        torch.zeros(1)[0:1].select(0, 0)
+
+
 class Program:
     """The program that is being traced, for statements that the tracer does not record: arithmetic on numbers. They are added
     at the statement that is being recorded."""

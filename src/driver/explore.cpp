@@ -87,6 +87,12 @@ Path with_loops(const Path& path, const std::vector<std::shared_ptr<const Opened
   return out;
 }
 
+bool have_same_answers(const Path& a, const Path& b) {
+  return std::ranges::equal(a.answers, b.answers, [](const Answer& x, const Answer& y) {
+    return x.condition == y.condition && x.outcome == y.outcome;
+  });
+}
+
 }  // namespace
 
 std::optional<claims::Formula> in_dimensions(const std::string& formula, const Evaluated& outcome) {
@@ -177,6 +183,16 @@ void Exploration::add(Recording recording) {
   path.recordings.push_back(std::move(recording));
   settle(path);
   path.answers = answers_of(path);
+  path.unknown = unknown_conditions(path);
+  if (!path.unknown.empty()) {
+    // What such a condition depends on is known at the sizes of recordings only.
+    if (path.recordings.size() == 1) {
+      enlarge(path.recordings);
+      path.recovered = settle_(path.recordings);
+    }
+    for (const Path& other : paths_)
+      if (have_same_answers(path, other)) throw Error(Code::CannotCapture, one_outcome(path.unknown[0]));
+  }
   paths_.push_back(std::move(path));
   find_sides(paths_.size() - 1);
 }
@@ -276,6 +292,17 @@ Exploration::Attempt Exploration::add_to(std::vector<Recording>& recordings, con
 
 // ---- conditions ---------------------------------------------------------------------------------------------------
 
+std::vector<std::string> Exploration::unknown_conditions(const Path& path) {
+  std::vector<std::string> out;
+  const Capture& capture = path.recordings[0].capture;
+  const Evaluated& outcome = *path.recovered.outcome;
+  for (size_t i = 0; capture.followed && i < capture.followed->conditions.size(); ++i) {
+    const Condition& c = capture.followed->conditions[i];
+    if (!outcome.decided_conditions[i] && !c.question && !in_dimensions(c.formula, outcome)) out.push_back(c.where);
+  }
+  return out;
+}
+
 std::vector<Answer> Exploration::answers_of(const Path& path) {
   std::vector<Answer> out;
   const Capture& capture = path.recordings[0].capture;
@@ -285,7 +312,7 @@ std::vector<Answer> Exploration::answers_of(const Path& path) {
     const Condition& c = capture.followed->conditions[i];
     if (outcome.decided_conditions[i]) continue;
     const std::optional<claims::Formula> formula = in_dimensions(c.formula, outcome);
-    if (!formula && !c.question) throw Error(Code::CannotCapture, one_outcome(c.where));
+    if (!formula && !c.question) continue;
     if (formula && formula->names().empty()) continue;
     const size_t id = condition_id(formula ? formula->str() : *c.question, {formula, c.where});
     if (std::ranges::find(out, id, &Answer::condition) == out.end())

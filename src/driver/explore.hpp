@@ -50,7 +50,8 @@ struct Path {
   std::vector<Recording> recordings;
   std::vector<Sizes> other_sizes;  ///< at which it was recorded as well, to be checked
   std::vector<Answer> answers;
-  Recovered recovered;  ///< what the program evaluates to by itself
+  std::vector<std::string> unknown;  ///< lines of conditions on sizes that are no formulas of the dynamic dimensions
+  Recovered recovered;               ///< what the program evaluates to by itself
 };
 
 /// How much work an exploration may be.
@@ -102,6 +103,7 @@ class Exploration {
   Attempt add_to(std::vector<Recording>& recordings, const Sizes& sizes);
 
   std::vector<Answer> answers_of(const Path& path);
+  static std::vector<std::string> unknown_conditions(const Path& path);
   size_t condition_id(const std::string& text, PathCondition condition);
   Prefix side_prefix(const Side& side) const;
   Outcomes outcomes_of(const Side& side) const;

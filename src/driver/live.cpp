@@ -343,8 +343,13 @@ class LiveExport {
   /// Uses of sizes that were not followed, by dimension.
   static std::map<std::string, std::vector<std::string>> unfollowed(const Path& path) {
     const Evaluated& outcome = *path.recovered.outcome;
-    if (path.recordings[0].capture.followed) return outcome.escaped_dimensions;
     std::map<std::string, std::vector<std::string>> out;
+    if (path.recordings[0].capture.followed) {
+      out = outcome.escaped_dimensions;
+      for (const std::string& where : path.unknown)
+        for (const auto& [name, symbol] : outcome.dimensions) out[name].push_back("the condition at " + where);
+      return out;
+    }
     for (const auto& [name, symbol] : outcome.dimensions) out[name] = {"what the code of the model does with sizes"};
     return out;
   }

@@ -1,6 +1,7 @@
 #include "merge/expressions.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace lithify::merge {
 
@@ -42,6 +43,12 @@ Expr element(Expr list, Expr index, program::Pos pos) {
 
 bool is_element(const Expr& e) {
   return e.kind == Kind::Subscript && e.items[0].kind == Kind::Name && e.items[1].kind == Kind::Int;
+}
+
+bool is_slice_of_all(const Expr& e) {
+  const auto is = [&](size_t i, int64_t n) { return e.items[i].kind == Kind::Int && e.items[i].integer == n; };
+  return e.kind == Kind::Operator && e.name == "aten::slice" && e.items.size() >= 4 && is(2, 0) &&
+         is(3, std::numeric_limits<int64_t>::max()) && (e.items.size() == 4 || is(4, 1));
 }
 
 Stmt assignment(const std::string& name, Expr value, const Stmt& like) {

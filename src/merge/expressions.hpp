@@ -17,6 +17,15 @@ program::Expr operation(const char* name, std::vector<program::Expr> items, prog
 program::Expr element(program::Expr list, program::Expr index, program::Pos pos);
 /// Whether an expression is an element of a list at a known position.
 bool is_element(const program::Expr& e);
+/// Whether an expression is a slice that has all elements of something.
+bool is_slice_of_all(const program::Expr& e);
+/// What an expression is all of: a slice of all elements has those of what it is of, and so on. `value_of` gives the
+/// expression that a name stands for, or nullptr.
+template <class F>
+const program::Expr& whole_of(const program::Expr& e, F value_of) {
+  const program::Expr* value = e.kind == program::Expr::Kind::Name ? value_of(e) : nullptr;
+  return value && is_slice_of_all(*value) ? whole_of(value->items[0], value_of) : e;
+}
 /// name = value, with the place and the module of another statement.
 program::Stmt assignment(const std::string& name, program::Expr value, const program::Stmt& like);
 /// The number that a constant of the program is as a 0-d tensor of int64; nothing for other constants.

@@ -42,6 +42,45 @@ bool Loop::find_length() {
   return true;
 }
 
+void Loop::find_taken() {
+  for (Stmt& s : inner_) for_each_expr(s, [&](Expr& e) { find_taken(e); });
+}
+
+void Loop::find_taken(const Expr& e) {
+  for (const Expr& item : e.items) find_taken(item);
+  const Expr* of = takes_position(e) ? around(e.items[0]) : nullptr;
+  for (size_t i = 2; of && i < e.items.size(); ++i) {
+    const std::optional<Counting> at = counting(e.items[i]);
+    if (!at) continue;
+    Expr next = operation("aten::mul", {*length_, integer(at->step, e.pos)}, e.pos);
+    next = operation("aten::add", {std::move(next), integer(at->start, e.pos)}, e.pos);
+    taken_.push_back({e.name, of->name, e.items[1].integer, i, at->start + at->step * static_cast<int64_t>(count_),
+                      std::move(next)});
+  }
+}
+
+bool Loop::is_position(const Expr& e, const Expr& of, size_t operand, const Position& p) {
+  return takes_position(e) && e.name == p.operation && of.name == p.value && e.items[1].integer == p.axis &&
+         operand == p.operand && e.items[operand].kind == Kind::Int && e.items[operand].integer == p.index;
+}
+
+bool Loop::is_next(const Expr& e, const Expr& of, size_t operand) const {
+  if (!length_ || length_->name != "aten::size" || !takes_position(e) || operand != 2) return false;
+  return of.name == length_->items[0].name && e.items[1].integer == length_->items[1].integer &&
+         e.items[2].kind == Kind::Int && e.items[2].integer == static_cast<int64_t>(count_);
+}
+
+bool Loop::takes_position(const Expr& e) {
+  return e.kind == Kind::Operator && e.items.size() > 2 && e.items[1].kind == Kind::Int &&
+         (e.name == "aten::select" || e.name == "aten::slice");
+}
+
+std::vector<Loop::Position> Loop::leave_last() {
+  length_ = operation("aten::sub", {*length_, integer(1, length_->pos)}, length_->pos);
+  find_taken();
+  return taken_;
+}
+
 void Loop::find_list(const std::unordered_map<std::string, size_t>& lengths) {
   for (Stmt& s : inner_) for_each_expr(s, [&](Expr& e) { find_list(e, lengths); });
   if (length_) count_from_last();
@@ -198,11 +237,7 @@ const Expr* Loop::around(const Expr& e) const {
   if (!m) return e.kind == Kind::Name ? &e : nullptr;
   const Stmt& s = inner_[m->value.statement];
   if (s.kind != Stmt::Kind::Assign || s.values.size() != 1) return nullptr;
-  const Expr& slice = s.values[0];
-  const auto is = [&](size_t i, int64_t n) { return slice.items[i].kind == Kind::Int && slice.items[i].integer == n; };
-  const bool all = slice.kind == Kind::Operator && slice.name == "aten::slice" && slice.items.size() >= 4 && is(2, 0) &&
-                   is(3, std::numeric_limits<int64_t>::max()) && (slice.items.size() == 4 || is(4, 1));
-  return all ? around(slice.items[0]) : nullptr;
+  return is_slice_of_all(s.values[0]) ? around(s.values[0].items[0]) : nullptr;
 }
 
 void Loop::find_length(const Expr& e) {

@@ -35,6 +35,22 @@ class Loop {
   /// Finds the size along which the iterations take elements or slices one after the other. False where they
   /// do not, and where they are two: these may be all that the model wants.
   bool find_length();
+  /// A position that an operator takes of a value along a dimension, where another iteration would take it.
+  struct Position {
+    std::string operation, value;
+    int64_t axis = 0;
+    size_t operand = 0;  ///< that is the position
+    int64_t index = 0;   ///< in the trace
+    program::Expr next;  ///< by the number of iterations
+  };
+  static bool takes_position(const program::Expr& e);
+  /// Whether an operand of an expression, which takes it of `of`, is this position.
+  static bool is_position(const program::Expr& e, const program::Expr& of, size_t operand, const Position& p);
+  /// Whether an operand is the position behind those that the iterations take, along the dimension whose size says how
+  /// many they are.
+  bool is_next(const program::Expr& e, const program::Expr& of, size_t operand) const;
+  /// Gives the loop one iteration less than there are positions, as what is behind it takes the last ones: these.
+  std::vector<Position> leave_last();
   /// Finds a list of which the iterations take all elements, from one on to the last or down to the first: its length
   /// says how many there are. `lengths` are those of lists in the trace.
   void find_list(const std::unordered_map<std::string, size_t>& lengths);
@@ -94,6 +110,8 @@ class Loop {
 
   void find_length(const program::Expr& e);
   void find_length(program::Expr size, const std::optional<Counting>& at, program::Pos pos);
+  void find_taken();
+  void find_taken(const program::Expr& e);
   void find_list(const program::Expr& e, const std::unordered_map<std::string, size_t>& lengths);
   void count_from_last();
   void count_from_last(program::Expr& e);
@@ -105,7 +123,8 @@ class Loop {
   std::unordered_map<std::string, Made> made_;
   std::string index_;
   std::optional<program::Expr> length_;  // what says how many iterations there are, where it is no number
-  bool counts_ = false;                  // whether a number does, from iteration to iteration
+  std::vector<Position> taken_;
+  bool counts_ = false;  // whether a number does, from iteration to iteration
   std::vector<Carried> carried_;
   std::map<Values, std::string> lists_;  // of values that are used behind the loop
   size_t single_uses_ = 0;

@@ -90,6 +90,16 @@ class Reroller {
 
   const std::vector<Stmt>& body() const { return body_; }
 
+  /// Statements in which what is behind a loop takes positions by its number of iterations, where it goes on with them.
+  std::vector<Stmt> with_last_positions() const {
+    std::vector<Stmt> out = body_;
+    for_each_position(out, [&](Expr& e, const Expr& of, size_t i) {
+      for (const Loop::Position& p : last_)
+        if (Loop::is_position(e, of, i, p)) e.items[i] = p.next;
+    });
+    return out;
+  }
+
  private:
   /// A list of pieces that has a name, and is only unpacked, stands where that is; so does a list of values that only
   /// the operator behind it takes.
@@ -242,6 +252,32 @@ class Reroller {
     return any;
   }
 
+  /// Calls f with each operator outside of loops that takes positions, what it takes them of, and the operand.
+  template <class Statements, class F>
+  static void for_each_position(Statements& statements, F f) {
+    std::unordered_map<std::string, const Expr*> values;
+    const auto value_of = [&](const Expr& name) {
+      const auto found = values.find(name.name);
+      return found == values.end() ? nullptr : found->second;
+    };
+    const auto visit = [&](const auto& self, auto& e) -> void {
+      for (auto& item : e.items) self(self, item);
+      for (size_t i = 2; Loop::takes_position(e) && i < e.items.size(); ++i) f(e, whole_of(e.items[0], value_of), i);
+    };
+    for (auto& s : statements) {
+      if (s.kind == Stmt::Kind::For) continue;
+      for (auto& e : s.values) visit(visit, e);
+      if (s.kind == Stmt::Kind::Assign && !s.unpack && s.targets.size() == 1) values[s.targets[0]] = &s.values[0];
+    }
+  }
+
+  /// Whether what is behind a loop takes the next of the positions that say how many iterations there are.
+  static bool leaves_last(const Loop& loop, const std::vector<Stmt>& rest) {
+    bool out = false;
+    for_each_position(rest, [&](const Expr& e, const Expr& of, size_t i) { out = out || loop.is_next(e, of, i); });
+    return out;
+  }
+
   /// Where the first group begins is not known by its operators. The first iteration may differ from the others.
   bool reroll(std::vector<Stmt>& block, const Run& run) {
     for (size_t first = run.first; first < run.first + 2 * run.period && first + 2 * run.period <= run.end; ++first)
@@ -259,6 +295,8 @@ class Reroller {
     const size_t behind = first + period * count;
     std::vector<Stmt> rest(block.begin() + static_cast<std::ptrdiff_t>(behind), block.end());
     if (!drop_results(loop, rest)) return false;
+    if (kind_of_lengths_ == Lengths::Pieces && leaves_last(loop, rest))
+      std::ranges::copy(loop.leave_last(), std::back_inserter(last_));
     for (Stmt& s : rest) for_each_expr(s, [&](Expr& e) { replace(e, loop); });
     // Two of something are no loop, where each is used for itself and no other trace has more of them.
     if (count == 2 && !fixed_ && loop.single_uses() > 0) return false;
@@ -362,6 +400,7 @@ class Reroller {
   size_t looked_at_ = 0;
   OtherResults other_;
   Lengths kind_of_lengths_;
+  std::vector<Loop::Position> last_;                 // that loops leave to what is behind them
   std::unordered_map<std::string, size_t> lengths_;  // of lists that loops make
   std::unordered_map<std::string, size_t> pieces_;   // of these and of those that operators make: how many elements
   std::set<std::string> used_;
@@ -404,6 +443,7 @@ class UnrolledTrace {
     std::vector<std::string> after = unrolled(*program_, forward().body);
     after.pop_back(), before.pop_back();
     if (after != before) throw Error(Code::Internal, "a loop does not give what it was made of");
+    forward().body = reroller_.with_last_positions();
     remove_unused_numbers(forward().body);
     program::verify(*program_);
     return std::move(program_);

@@ -141,8 +141,9 @@ Index index_of(Call& c, const OnnxValue* x, const Vector<OnnxValue*>& indices) {
   for (int64_t d = 0; d < rank_of(x); ++d) {
     OnnxValue* v = out.tensors[static_cast<size_t>(d)];
     if (!v) continue;
-    if (Dim n = b.numel(v->shape); !n.is_constant() && holds_one(x, d) && at(x->shape, d).is_constant() && counts_up(v))
-      hard_coded(c, at(x->shape, d), n, "all positions");
+    if (const Dim n = b.numel(v->shape), size = at(x->shape, d);
+        !n.is_constant() && holds_one(x, d) && size.is_constant() && counts_up(v) && c.sym.equal(size, n) != true)
+      hard_coded(c, size, n, "all positions");
     out.adjacent = out.adjacent && (out.dims.empty() || out.dims.back() == d - 1);
     out.dims.push_back(d);
     out.shape = b.broadcast(out.shape, v->shape);

@@ -338,6 +338,15 @@ def squeezed_of_a_sample_of_one(x: Tensor) -> Tensor:
     return x.unsqueeze(1).squeeze((0, 1)).reshape(-1, x.shape[1]) * 2
 
 
+@live((B, S, 4), expected=ANY, sizes=[{B: 1, S: 3}])
+def positions_of_rows_that_may_be_one(x: Tensor) -> Tensor:
+    positions = torch.arange(x.shape[1])[None]
+    if positions.shape[0] != x.shape[0]:
+        positions = positions.expand(x.shape[0], -1)
+    rows, columns = torch.arange(x.shape[0])[:, None], torch.arange(x.shape[1])[None]
+    return x + positions[rows, columns][..., None]
+
+
 @live((B, S), expected=LIMITED)
 def squeezed(x: Tensor) -> Tensor:
     return x.squeeze(0) * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -230,6 +231,53 @@ def test_data(name: str, out: Path) -> None:
             compare(session.run(x * scale, lengths), flat(module(x * scale, lengths)), outputs=session.outputs)
             ran += 1
     assert ran == 3 * len(SIZES)
+
+
+class Padded(nn.Module):
+    """A condition on a size that is computed from real numbers: it is known where the model was run."""
+
+    def __init__(self, enough: int) -> None:
+        super().__init__()
+        self.stride, self.enough = nn.Buffer(torch.tensor(2.5)), enough
+
+    def forward(self, x: Tensor) -> Tensor:
+        more = torch.ceil(x.shape[1] / self.stride).to(torch.int64)
+        x = nn.functional.pad(x, (0, 0, 0, more))
+        return x * 2 if x.shape[1] > self.enough else x
+
+
+def test_a_condition_that_is_no_formula_is_claimed_where_it_was_run(out: Path) -> None:
+    axes = {"x": {0: "batch", 1: "steps"}}
+    result = lithify.export(Padded(2), (torch.randn(2, 20, 4),), out, input_names=["x"], dynamic_axes=axes)
+    assert result.claims.holds(batch=2, steps=20) is True
+    assert result.claims.holds(batch=2, steps=31) is None
+
+
+def test_a_condition_that_is_no_formula_and_differs_is_refused(out: Path) -> None:
+    with pytest.raises(lithify.ExportError):
+        lithify.export(Padded(20), (torch.randn(2, 14, 4),), out, input_names=["x"], dynamic_axes={"x": {1: "steps"}})
+    assert not out.exists()
+
+
+def test_an_index_that_fails_leaves_no_position_behind(out: Path) -> None:
+    """The tracer keeps the position for the next index, which may be one of another program."""
+
+    class Chosen(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = nn.Parameter(torch.randn(3, 4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            with contextlib.suppress(IndexError):
+                x = x * self.weights[x.shape[0] + 3]
+            return x[0] + self.weights[1]
+
+    module = Chosen()
+    lithify.export(module, (torch.randn(2, 4),), out, input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    session = Session(out)
+    for batch in (1, 2, 5):
+        x = torch.randn(batch, 4)
+        compare(session.run(x), flat(module(x)), outputs=session.outputs)
 
 
 def test_a_branch_that_cannot_be_taken_is_refused(out: Path) -> None:

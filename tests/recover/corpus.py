@@ -486,6 +486,15 @@ def sum_over_steps(x: Tensor) -> Tensor:
     return h.relu()
 
 
+@hard_codes((B, T, 16))
+def state_that_the_last_step_leaves(x: Tensor) -> Tensor:
+    state, out = torch.zeros_like(x[:, 0]), []
+    for t in range(int(x.shape[1])):
+        out.append(torch.tanh(state + x[:, t]) + x[:, t : t + 1].sum(1))
+        state = state * 0.5 + x[:, t].sin()
+    return torch.stack(out, 1)
+
+
 @hard_codes((B, T), one="refused", two="refused")
 def parts_as_long_as_the_data_asks(x: Tensor) -> Tensor:
     return torch.stack([part.sum() for part in x[x > 0].split((x > 0).sum(1).tolist())])
