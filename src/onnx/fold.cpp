@@ -253,8 +253,8 @@ Values identity_matrix(Builder& builder, const Node& node) {
   if (!sizes || numel(*sizes) > small) return {};
   const int64_t k = node.int_attribute("k", 0);
   Vector<int64_t> ones;
-  for (int64_t row = 0; row < (*sizes)[0]; ++row)
-    for (int64_t column = 0; column < (*sizes)[1]; ++column) ones.push_back(column - row == k);
+  const int64_t columns = (*sizes)[1];
+  for (int64_t i = 0; i < numel(*sizes); ++i) ones.push_back(i % columns - i / columns == k);
   if (!is_float(out.dtype)) return {builder.constant(stored({out.dtype, *sizes, std::move(ones)}))};
   if (out.dtype == DType::Double)
     return {builder.constant(stored({out.dtype, *sizes, Vector<double>(ones.begin(), ones.end())}))};

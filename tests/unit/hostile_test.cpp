@@ -108,6 +108,13 @@ TEST_CASE("work without end is refused before it is done") {
            "torch.hann_window(2000000000)",
            "torch.histogramdd(torch.reshape(x, [1, 2]), [5, 1000000000])",
            "torch.arange(0., 1e12, 0.5)",
+           "torch.upsample_nearest1d(torch.zeros([1, 1, 4]), [100000000000])",
+           "torch.fft_fft(x, 9223372036854775807)",
+           "torch.pixel_unshuffle(torch.zeros([1, 1, 0, 0]), 1000000)",
+           "torch.channel_shuffle(torch.zeros([1, 1000000000, 0]), 10)",
+           "torch.repeat_interleave(torch.tensor([1000000000, 1000000000]))",
+           "torch.unfold(torch.zeros([1000000000]), 0, 3, 1)",
+           "ops.torchvision.ps_roi_align(torch.zeros([1, 0, 4, 4]), torch.zeros([1, 5]), 1., 100000, 100000, 1)",
        }) {
     CAPTURE(work);
     CHECK(has(answer(std::string("y = ") + work + "\nreturn x", "x:float32[2]"), Code::LimitExceeded));
