@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 PYTEST := $(PYTHON) -m pytest -q -n $(JOBS) --dist worksteal
 SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 
-.PHONY: build demo test unit unit-asan test-hostile test-asan test-tsan fuzz test-all test-python test-models test-ops static package docs coverage bench format lint clean setup debian asan
+.PHONY: build demo test unit unit-asan test-hostile test-asan test-tsan fuzz test-all test-python test-models test-ops static package docs docs-site coverage bench format lint clean setup debian asan
 
 build: setup  ## build/lithify, build/liblithify.a and .so, and the Python package in python/
 	@grep -qs LITHIFY_TORCH:BOOL=ON build/CMakeCache.txt || \
@@ -90,6 +90,11 @@ test-ops: build  ## PyTorch's own operator database, whole: takes an hour
 docs: build  ## docs/operators.md, from the rules themselves; the table of docs/llm.md, from small models
 	build/lithify ops --markdown > docs/operators.md
 	PYTHONPATH=python $(PYTHON) -m tests.llm
+
+docs-site: setup  ## the documentation as a site, in build/site
+	@[ -x build/docs-site/bin/mkdocs ] || { $(PYTHON) -m venv build/docs-site && \
+	  build/docs-site/bin/pip install -q --disable-pip-version-check -r docs/site/requirements.txt; }
+	build/docs-site/bin/mkdocs build --strict -q -f docs/site/mkdocs.yml
 
 coverage: setup  ## lines that the unit tests and the command line run, by folder
 	@[ -f build-coverage/build.ninja ] || cmake --preset coverage

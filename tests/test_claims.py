@@ -363,6 +363,40 @@ def test_a_condition_that_was_recorded_on_one_side(out: Path) -> None:
     assert [a["holds"] for a in answers.values()] == [True, False, False, False, False]
 
 
+@pytest.mark.parametrize(
+    "branch",
+    [
+        lambda b, s: s % 4 == 0,
+        lambda b, s: (b + s) % 2 == 0,
+        lambda b, s: b <= s,
+        lambda b, s: b != s,
+        lambda b, s: b * s > 20,
+        lambda b, s: max(s // 2, 2) < b,
+        lambda b, s: 3 < s < 7,
+        lambda b, s: s // 2 == 2,
+        lambda b, s: int(s**0.5) == 2,
+        lambda b, s: s / 2 > 2.6,
+        lambda b, s: torch._check(s < 9) or s > 3,
+    ],
+)
+@pytest.mark.parametrize("seq", [5, 8])
+def test_guards(branch: Callable[[int, int], bool], seq: int, out: Path) -> None:
+    """The file has the sample's side of a branch, which is claimed at sizes alone that take it."""
+    module = Branching(branch)
+    exported(module, (torch.randn(4, seq),), "export", BOTH, out)
+    some = [{"batch": b, "seq": s} for b in range(1, 9) for s in range(1, 12)]
+    assert claimed_is_right(module, lambda z: (torch.randn(z["batch"], z["seq"]),), out, some) >= 7
+
+
+class Branching(nn.Module):
+    def __init__(self, branch: Callable[[int, int], bool]) -> None:
+        super().__init__()
+        self.branch = branch
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if self.branch(x.shape[0], x.shape[1]) else x - 1
+
+
 def test_a_guard_of_size_one(out: Path) -> None:
     exported(Branch(), (torch.randn(3, 7),), "export", BOTH, out)
     answers = ask(out, at(batch=2, seq=6), at(batch=1, seq=6), at(batch=2, seq=5))

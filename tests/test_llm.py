@@ -19,7 +19,7 @@ import lithify
 from lithify import __main__, _caches
 from tests.cases import ROOT
 from tests.driver import LITHIFY, Session, compare, flat
-from tests.llm import FEW, KINDS, PAIRS, REFUSED, SIZES, WINDOW, Generator, check_exported, prompt
+from tests.llm import FEW, KINDS, PAIRS, REFUSED, SIZES, WINDOW, Generator, causal, check_exported, prompt
 
 
 @pytest.mark.parametrize("kind", FEW)
@@ -220,6 +220,23 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys, "argv", ["lithify", "llm", str(tmp_path / "saved"), "-o", str(tmp_path / "out")])
     assert __main__.main() == 0
     assert {"model.onnx", "tokenizer.json"} <= {path.name for path in (tmp_path / "out").iterdir()}
+
+
+def test_a_folder_with_quantized_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = causal("Llama", hidden_size=128, intermediate_size=256)()
+    model.save_pretrained(tmp_path / "saved")
+    sizes, logits = {}, {}
+    ids, mask = prompt(2, 6)
+    for weights in ("unchanged", "int8"):
+        out = tmp_path / weights
+        monkeypatch.setattr(sys, "argv", ["lithify", "llm", str(tmp_path / "saved"), "-o", str(out), "--weights", weights])
+        assert __main__.main() == 0
+        sizes[weights] = (out / "model.onnx").stat().st_size
+        generator = Generator(out)
+        logits[weights], _ = generator.step(ids, mask, generator.model.empty(len(ids)))
+    assert sizes["int8"] < 0.6 * sizes["unchanged"]
+    difference = (logits["int8"] - logits["unchanged"]).abs().max()
+    assert 0 < difference < 0.05 * logits["unchanged"].abs().max()
 
 
 def test_a_folder_that_is_not_a_model(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def check_growth(models: dict[int, Path], most: float, *options: str) -> None:
 
 @pytest.mark.parametrize("build", [layers, Operators])
 def test_time_per_operator(build: Callable[[int], nn.Module], tmp_path: Path) -> None:
-    """What no longer fits into the caches of the processor takes up to 1.7 times as long; a quadratic part would take 16."""
+    """What no longer fits into the caches of the processor takes up to 1.7 times as long; a quadratic part, 16 times."""
     models = {count: tmp_path / f"{count}.pt" for count in (256, 4096)}
     for count, model in models.items():
         torch.jit.trace(build(count).eval(), torch.randn(2, 4), check_trace=False).save(str(model))

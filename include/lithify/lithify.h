@@ -123,6 +123,21 @@ enum {
 };
 /** Sets whether weights go to a separate file: one of LITHIFY_EXTERNAL_DATA_. */
 LITHIFY_API lithify_status lithify_options_set_external_data(lithify_options* options, int when);
+
+/** What large weights of matrix products and tables are stored as. Integers change the results. */
+enum {
+  LITHIFY_WEIGHTS_UNCHANGED = 0, /**< as the model has them */
+  LITHIFY_WEIGHTS_INT8 = 1,      /**< blocks with a scale each */
+  LITHIFY_WEIGHTS_UINT8 = 2,     /**< with a zero point as well */
+  LITHIFY_WEIGHTS_INT4 = 3,      /**< the same of 4 bits; tables have 8 */
+  LITHIFY_WEIGHTS_UINT4 = 4
+};
+/** Sets what large weights are stored as: one of LITHIFY_WEIGHTS_. */
+LITHIFY_API lithify_status lithify_options_set_weights(lithify_options* options, int weights);
+/** Sets how many elements of a quantized weight have one scale: 16, 32, 64, 128 or 256. */
+LITHIFY_API lithify_status lithify_options_set_weights_block(lithify_options* options, int64_t elements);
+/** Adds a weight or module whose weights are not quantized, such as "lm_head"; "*" stands for any text. */
+LITHIFY_API lithify_status lithify_options_add_keep_weights(lithify_options* options, const char* pattern);
 /** Whether a call returns before the output is on the disk; 0 or 1. That is faster, and the output may be incomplete
  * after a power failure. */
 LITHIFY_API lithify_status lithify_options_set_skip_sync(lithify_options* options, int skip);

@@ -214,6 +214,18 @@ struct ExportOptions {
     Never    ///< a model above 2 GB is an error
   };
   ExternalData external_data = ExternalData::Auto;  ///< whether weights go to a separate file
+  /// What large weights of matrix products and tables are stored as. Integers have a scale for each block, and unsigned
+  /// ones a zero point; they change the results. From opset 21 on.
+  enum class Weights {
+    Unchanged,  ///< as the model has them
+    Int8,       ///< a quarter of float32
+    UInt8,
+    Int4,  ///< an eighth; tables have 8 bits
+    UInt4
+  };
+  Weights weights = Weights::Unchanged;   ///< what large weights are stored as
+  int64_t weights_block = 32;             ///< so many elements have one scale: 16, 32, 64, 128 or 256
+  std::vector<std::string> keep_weights;  ///< weights or modules that stay as they are: "lm_head", "layers.*.mlp"
   /// Does not wait until the output is on the disk (fsync): faster, and it may be incomplete after a power failure.
   bool skip_sync = false;
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< called with the bytes written so far and in all

@@ -163,9 +163,11 @@ void define_options(nb::module_& m) {
   define_option(options, "custom_ops", &ExportOptions::custom_ops);
   define_option(options, "custom_opsets", &ExportOptions::custom_opsets);
   define_option(options, "allow_custom", &ExportOptions::allow_custom);
+  define_option(options, "weights_block", &ExportOptions::weights_block);
+  define_option(options, "keep_weights", &ExportOptions::keep_weights);
   define_option(options, "skip_sync", &ExportOptions::skip_sync);
   define_option(options, "self_check", &ExportOptions::self_check);
-  for (const char* name : {"recover", "state", "external_data"}) define_choice(options, name);
+  for (const char* name : {"recover", "state", "external_data", "weights"}) define_choice(options, name);
   options.def_rw("also", &Options::also);
   options.def_rw("plugins", &Options::plugins);
   options.def_rw("progress", &Options::progress, nb::arg().none());

@@ -6,10 +6,12 @@ import argparse
 import importlib.util
 import os
 import sys
+import typing
 from typing import Any
 
 from lithify import inspect, llm, verify
 from lithify._errors import ExportError
+from lithify._files import Weights
 
 NEEDED = {
     "verify": ("torch", "onnx", "onnxruntime"),
@@ -55,6 +57,7 @@ def _add_llm(command: argparse.ArgumentParser) -> None:
     command.add_argument("--opset", help="ONNX opset, 'latest', or a runtime such as ort-1.17")
     command.add_argument("--last-logits", action="store_true", help="the logits of the last token only")
     command.add_argument("--no-verify", action="store_true", help="do not compare the files with the model")
+    command.add_argument("--weights", choices=typing.get_args(Weights), default="unchanged", help="store large weights so")
     command.set_defaults(run=_llm)
 
 
@@ -77,6 +80,7 @@ def _llm(asked: argparse.Namespace) -> int:
         opset_version=opset,
         verify=not asked.no_verify,
         progress=say,
+        weights=asked.weights,
     )
     print(written)
     return 0

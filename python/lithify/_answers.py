@@ -82,13 +82,13 @@ def _inner_axes(f: Follower, tensor: torch.Tensor) -> list[list[int]] | None:
 
 
 def _is_contiguous(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
-    """Of dense memory in another order, it depends on which sizes are 1. Of other memory, what is computed hardly ever depends
-    on it."""
-    format_ = _argument(args, kwargs, 1, "memory_format", default=torch.contiguous_format)
-    inner = _inner_axes(f, args[0]) if format_ is torch.contiguous_format else None
-    if inner is None:
+    """Whether the axes are in order and without gaps in memory: it depends on which sizes are 1."""
+    if _argument(args, kwargs, 1, "memory_format", default=torch.contiguous_format) is not torch.contiguous_format:
         with _torch.paused():
             return func(*args, **kwargs)
+    inner = _inner_axes(f, args[0])
+    if inner is None:
+        return _is_without_gaps(f, args[0])
     sizes, behind = f.shape(args[0]), set[int]()
     ones = set[int]()  # axes that are known to have size 1
     for axis in reversed(range(len(sizes))):
@@ -99,6 +99,20 @@ def _is_contiguous(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
         if axis not in ones and not between <= ones:
             return False
         behind.add(axis)
+    return True
+
+
+def _is_without_gaps(f: Follower, tensor: torch.Tensor) -> bool:
+    """Memory with gaps inside of an axis has them at all sizes of that axis but 1. There, how large the gaps are decides."""
+    with _torch.paused():
+        numbers, strides = tensor.size(), tensor.stride()
+    sizes, step = f.shape(tensor), 1
+    for axis in reversed(range(len(sizes))):
+        if strides[axis] != step:
+            if sizes[axis] != 1:
+                return False
+            f.escape_sizes([tensor], "is_contiguous")
+        step *= numbers[axis]
     return True
 
 

@@ -97,10 +97,11 @@ def trace(
                 continue
             raise
         break
-    checks, idle = _guards.found(follower, captured.file, run)
-    if checks or idle:
-        known.checks |= checks
-        known.idle |= idle
+    found = _guards.found(follower, captured.file, run)
+    if found.checks or found.idle or found.texts:
+        known.checks |= found.checks
+        known.idle |= found.idle
+        known.texts |= found.texts
         follower = Follower(level, known)
         captured = run(follower)
     captured.notes += _notes(level, failed)

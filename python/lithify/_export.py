@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 from lithify import _core
 from lithify._errors import ExportError
-from lithify._files import Recover, State, declarations, opset_of, options
+from lithify._files import Recover, State, Weights, declarations, opset_of, options
 from lithify._messages import announce
 
 if TYPE_CHECKING:
@@ -98,6 +98,9 @@ def export(
     budget: int = 1,
     capture_runs: int = 24,
     capture_seconds: float = 5,
+    weights: Weights = "unchanged",
+    weights_block: int = 32,
+    keep_weights: Sequence[str] = (),
     skip_sync: bool = False,
     self_check: bool = False,
 ) -> Result:
@@ -118,7 +121,12 @@ def export(
     budget: allow this many times the default work and memory that a program may take at export.
     capture_runs: run the model at most this many times at other sizes, to capture what it does there; what is left out limits
         the claims.
-    capture_seconds: start no further run of the model after this many seconds of processor time in runs at other sizes.
+    capture_seconds: start no further run of the model after this many seconds of processor time in runs at other sizes, or
+        four times as many for what contents of tensors decide.
+    weights: store large weights of matrix products and tables in blocks of integers: "int8", "uint8", "int4" or "uint4"; this
+        changes results, so it does not go with verify=True.
+    weights_block: how many elements of a quantized weight have one scale: 16, 32, 64, 128 or 256.
+    keep_weights: weights or modules that are not quantized, such as "lm_head"; * stands for any text.
     skip_sync: do not wait until the output is on the disk: faster, and it may be incomplete after a power failure.
     self_check: compare every value with the type and sizes that torch.export recorded of it.
 
@@ -132,6 +140,7 @@ def export(
     """
     _refuse(
         ("export_params=False", not export_params, "the weights are always in the model"),
+        ("verify=True with quantized weights", verify is True and weights != "unchanged", "results differ from the model's"),
         ("keep_initializers_as_inputs=True", bool(keep_initializers_as_inputs), "weights are not inputs from opset 9 on"),
         ("export_modules_as_functions", bool(export_modules_as_functions), "torch no longer has it, either"),
         ("dump_exported_program=True", dump_exported_program, "torch.export.save writes one"),
@@ -175,6 +184,9 @@ def export(
         budget=budget,
         capture_runs=capture_runs,
         capture_seconds=capture_seconds,
+        weights=weights,
+        weights_block=weights_block,
+        keep_weights=list(keep_weights),
         skip_sync=skip_sync,
         self_check=self_check,
         custom_opsets=dict(custom_opsets or {}),

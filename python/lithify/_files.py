@@ -14,6 +14,7 @@ PathLike = str | os.PathLike[str]
 Opset = int | str  # a number, "latest", or a runtime, whose newest opset it stands for: "ort-1.17", "tensorrt-8.6"
 Recover = Literal["never", "decided", "guess"]
 State = Literal["error", "io", "frozen"]
+Weights = Literal["unchanged", "int8", "uint8", "int4", "uint4"]
 
 
 def convert(
@@ -36,6 +37,9 @@ def convert(
     custom_opsets: Mapping[str, int] | None = None,
     allow_custom: bool = False,
     external_data: Literal["auto", "always", "never"] = "auto",
+    weights: Weights = "unchanged",
+    weights_block: int = 32,
+    keep_weights: Sequence[str] = (),
     skip_sync: bool = False,
     progress: Callable[[int, int], None] | None = None,
     self_check: bool = False,

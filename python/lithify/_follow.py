@@ -46,6 +46,7 @@ class Known:
     outcomes: Mapping[str, bool] = field(default_factory=dict)  # of questions about contents, by key, whatever these are
     checks: set[str] = field(default_factory=set)  # questions that raise at another outcome than that of the run
     idle: set[str] = field(default_factory=set)  # questions whose outcome changes nothing
+    texts: set[str] = field(default_factory=set)  # where numbers become texts that change nothing
     hides_tracing: bool = False  # whether code that asks if it is traced is told that it is not
 
 
@@ -67,7 +68,7 @@ class Follower(TorchFunctionMode):
 
     def __init__(self, level: Level, known: Known, inverted: Question | None = None, everywhere: bool = False) -> None:
         super().__init__()
-        self.watch = Watch(level, self._asked)
+        self.watch = Watch(level, self._asked, known.texts)
         self.data: list[str] = []  # where contents go to Python
         self.questions: list[Question] = []
         self._times_asked: Counter[str] = Counter()  # by text
@@ -88,8 +89,21 @@ class Follower(TorchFunctionMode):
             self._count()
         if self.calls > self.most_calls:
             raise Stopped
-        answer = self._answers.get(func)
-        return self.call(func, args, kwargs or {}) if answer is None else answer(self, func, args, kwargs or {})
+        answer, kwargs, state = self._answers.get(func), kwargs or {}, _torch.state()
+        try:
+            return self.call(func, args, kwargs) if answer is None else answer(self, func, args, kwargs)
+        except Exception as error:
+            if _torch.resume(state):
+                self._raised(_tensors([*args, *kwargs.values()]), error)
+            raise
+
+    def _raised(self, tensors: Sequence[torch.Tensor], error: Exception) -> None:
+        """An operator did not take its operands. If the model catches that, it knows their sizes; and what they hold, where that
+        is why."""
+        if isinstance(error, torch.linalg.LinAlgError) or any(not t.is_floating_point() for t in tensors):
+            for tensor in tensors:
+                self.leaves(tensor, type(error).__name__)
+        self.escape_sizes(tensors, type(error).__name__)
 
     def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The function itself."""
@@ -289,9 +303,10 @@ class Follower(TorchFunctionMode):
         """What is known of sizes outside of the program; None where they were not followed."""
         return self.watch.followed() if self.watch.level.sizes else None
 
-    def inverted(self, question: Question, everywhere: bool = False) -> Follower:
-        """For a run that differs in the answer to a question, or to all of its place."""
+    def inverted(self, question: Question | None, everywhere: bool = False, other_text: int = 0) -> Follower:
+        """For a run that differs in the answer to a question, or to all of its place; or in the texts that numbers become."""
         replay = Follower(self.watch.level, self._known, question, everywhere)
+        replay.watch.other_text = other_text
         replay.most_calls = 2 * self.calls + MOST_CALLS_OF_A_MESSAGE
         return replay
 

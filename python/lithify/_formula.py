@@ -98,6 +98,13 @@ class Term:
     def text(self, name: Callable[[Term], str]) -> str:
         return _text(self, name)[0]
 
+    def first_source(self) -> Value:
+        """The tensor that the first of its numbers is of."""
+        term = self
+        while term.source is None:
+            term = next(o for o in term.operands if isinstance(o, Term))
+        return term.source[0]
+
 
 def leaf(source: Value, axis: int | None, value: Constant, of_contents: bool = False) -> Term:
     """The size of a tensor along an axis, or the number that a tensor of the program holds."""

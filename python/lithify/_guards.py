@@ -1,5 +1,5 @@
 """Questions about contents that are no branches: checks that only raise, as `if torch.isnan(x).any(): raise ValueError`, and
-those whose outcome changes nothing.
+those whose outcome changes nothing. Likewise texts of numbers that change nothing, as those of a message.
 
 Where the model has results, the outcome of a check is the recorded one, so it is no reason to refuse a trace. To find them, the
 model is run again with the other outcome of a question: it has to raise in the function that asked, or at once. Where it gives
@@ -12,19 +12,30 @@ import dis
 import io
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
 from lithify._follow import Follower, Question, Stopped, UsedByPython
 
 MOST_REPLAYS = 8
+OTHER_TEXTS = (1, 10**12)  # the next number, and one with many digits
 
 
-def found(follower: Follower, file: bytes, run: Callable[[Follower], Any]) -> tuple[set[str], set[str]]:
-    """Of the questions that a follower met, by their texts: the checks, and those whose outcome changes nothing. `file` is the
-    program that it recorded; `run` records the model with another one."""
+@dataclass
+class Found:
+    """By their texts: questions that are checks, and those whose outcome changes nothing; and where texts change nothing."""
+
+    checks: set[str]
+    idle: set[str]
+    texts: set[str]
+
+
+def found(follower: Follower, file: bytes, run: Callable[[Follower], Any]) -> Found:
+    """Of what a follower met. `file` is the program that it recorded; `run` records the model with another one."""
     questions = {q.place: q for q in reversed(follower.questions)}
-    program = _program(file) if questions else {}
+    texts = follower.watch.texts
+    program = _program(file) if questions or texts else {}
     checks: set[str] = set()
     idle: set[str] = set()
     others: set[str] = set()
@@ -33,7 +44,8 @@ def found(follower: Follower, file: bytes, run: Callable[[Follower], Any]) -> tu
             checks.add(q.text)
         else:
             (idle if _changes_nothing(follower.inverted(q, everywhere=True), program, run) else others).add(q.text)
-    return checks - others, idle - checks - others
+    unused = texts and all(_changes_nothing(follower.inverted(None, other_text=other), program, run) for other in OTHER_TEXTS)
+    return Found(checks - others, idle - checks - others, set(texts) if unused else set())
 
 
 def _only_raises(question: Question, replay: Follower, run: Callable[[Follower], Any]) -> bool:

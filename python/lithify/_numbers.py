@@ -34,8 +34,8 @@ class Watch(Protocol):
     def escape(self, term: Term, what: str) -> Constant:
         """Python takes the number."""
 
-    def text(self, term: Term) -> None:
-        """Python takes the number as a text."""
+    def text(self, term: Term) -> Constant:
+        """Python takes the number as a text: of what this returns."""
 
     def hash(self, term: Term) -> int:
         """Python asks for a hash. Raises TypeError where the model has to do without."""
@@ -89,9 +89,7 @@ class Number:
     __repr__ = __str__
 
     def __format__(self, specification: str) -> str:
-        if self.watch.is_open:
-            self.watch.text(self.term)
-        return format(self.value, specification)
+        return format(self.watch.text(self.term) if self.watch.is_open else self.value, specification)
 
     def __copy__(self) -> Number:
         return self

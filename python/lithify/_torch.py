@@ -61,7 +61,7 @@ higher_order = _part("_higher_order_ops.utils")  # the module that runs torch.co
 container_types = _part("utils._pytree.SUPPORTED_NODES")
 has_setup_context = _part("autograd.function._is_setup_context_defined")  # whether a Function has one
 _compilation_unit, _script_module = _part("_C.CompilationUnit"), _part("_C.ScriptModule")
-_state, _set_state = _part("_C._get_tracing_state"), _part("_C._set_tracing_state")
+state, _set_state = _part("_C._get_tracing_state"), _part("_C._set_tracing_state")
 _value_of, _set_value = _part("_C._get_value_trace"), _part("_C._set_value_trace")
 _integer, _real, _truth, _tensor = (_part(f"_C.{name}Type.get") for name in ("Int", "Float", "Bool", "Tensor"))
 
@@ -86,22 +86,35 @@ def trace(module: nn.Module, sample: Sequence[torch.Tensor]) -> Saved:
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
     """Nothing is recorded in it, and sizes are plain numbers."""
-    state = _state()
+    before = state()
     _set_state(None)
     try:
         yield
     finally:
-        _set_state(state)
+        _set_state(before)
+
+
+def resume(before: Any) -> bool:
+    """Continues the trace of this state after a function that raised. The tracer stops where an operator raises, and
+    leaves its statement without a result. Returns whether it did."""
+    if state() is not None:
+        return False
+    _set_state(before)
+    for node in reversed(list(before.graph().nodes())):
+        if node.outputsSize() == 0 and node.kind().startswith("aten::"):
+            node.destroy()
+            break
+    return True
 
 
 def sizes_of(tensor: torch.Tensor) -> torch.Size:
     """Its sizes as plain numbers, while a trace is recorded."""
-    state = _state()
+    before = state()
     _set_state(None)
     try:
         return tensor.size()
     finally:
-        _set_state(state)
+        _set_state(before)
 
 
 def value_of(tensor: torch.Tensor) -> Value | None:
@@ -114,7 +127,7 @@ def value_of(tensor: torch.Tensor) -> Value | None:
 
 def inputs() -> list[Value]:
     """The tensors that the program takes."""
-    return [value for value in _state().graph().inputs() if value.type().isSubtypeOf(_tensor())]
+    return [value for value in state().graph().inputs() if value.type().isSubtypeOf(_tensor())]
 
 
 def set_value(tensor: torch.Tensor, value: Value) -> None:
@@ -157,7 +170,7 @@ class Program:
     at the statement that is being recorded."""
 
     def __init__(self) -> None:
-        self._graph = _state().graph()
+        self._graph = state().graph()
         self._added: list[Any] = []  # statements without a line
 
     def constant(self, number: bool | int | float) -> Value:
@@ -186,9 +199,28 @@ class Program:
         while isinstance(result, tuple | list) and result:
             result = result[0]
         made = value_of(result) if isinstance(result, torch.Tensor) else None
-        for node in self._added if made is not None else ():
-            node.copyMetadata(made.node())
+        if made is not None:
+            self.locate_by(made)
         self._added.clear()
+
+    def locate_by(self, value: Value) -> None:
+        """What was added since the last call has the line of the statement that made the value."""
+        for node in self._added:
+            node.copyMetadata(value.node())
+        self._added.clear()
+
+    def added(self) -> int:
+        """How many statements have no line yet."""
+        return len(self._added)
+
+    def put_behind(self, value: Value, first: int) -> None:
+        """Moves these statements, but for the first so many of `added`, to where the value is made."""
+        behind = value.node()
+        if behind.kind() == "prim::Param":
+            return
+        for node in self._added[first:]:
+            node.moveAfter(behind)
+            behind = node
 
     def tensor(self, scalar: Value, number: bool | int | float) -> torch.Tensor:
         """A tensor without dimensions that is a number of the program. `number` is what it holds in this run."""
@@ -438,6 +470,39 @@ class Origins:
             pending += _shaping(node)
         self._fixed |= seen
         return False
+
+
+_COMPARISONS = {"aten::eq": "==", "aten::ne": "!=", "aten::lt": "<", "aten::le": "<=", "aten::gt": ">", "aten::ge": ">="}
+# What has elements of its first operand.
+_CHOOSING = {f"aten::{name}" for name in ("select", "slice", "squeeze", "unsqueeze", "view", "reshape", "flatten", "alias")}
+_CHOOSING |= {f"aten::{name}" for name in ("detach", "clone", "to", "unbind", "index_select", "contiguous")} | {
+    "prim::ListUnpack"
+}
+
+
+def comparison_with_constant(value: Value) -> tuple[str, Value, int] | None:
+    """Of a tensor with an integer: the operator, the tensor and the integer."""
+    node = value.node()
+    op = _COMPARISONS.get(node.kind())
+    constant = node.inputsAt(1).toIValue() if op is not None else None
+    if isinstance(constant, torch.Tensor) and constant.dim() == 0 and not constant.is_floating_point():
+        constant = int(constant)
+    return (op, node.inputsAt(0), constant) if op is not None and type(constant) is int else None
+
+
+def positions_along(value: Value) -> tuple[Value, int] | None:
+    """The value and the axis of it along which all elements of a tensor are positions."""
+    node = value.node()
+    while node.kind() in _CHOOSING:
+        node = node.inputsAt(0).node()
+    kind, of = node.kind(), node.inputsAt(0) if node.inputsSize() else None
+    rank = _rank(of) if of is not None and of.isCompleteTensor() else None
+    if kind == "aten::nonzero" and rank == 1:
+        return of, 0
+    if kind in ("aten::argmax", "aten::argmin") and rank:
+        axis = node.inputsAt(1).toIValue()
+        return (of, axis % rank) if type(axis) is int else None
+    return None
 
 
 def _operands(node: Any) -> list[Value]:

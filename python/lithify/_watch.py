@@ -5,15 +5,15 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from lithify import _places, _torch
 from lithify._errors import CannotCapture
-from lithify._formula import Constant, Term
+from lithify._formula import COMPARISONS, Constant, Term, apply, leaf
 
 MOST_CONDITIONS = 2000  # of one run, which may not end
 
@@ -64,13 +64,19 @@ class Watch:
     outcome. It returns a text that is only this question's, or None where that is the only outcome, and the outcome to go on
     with."""
 
-    def __init__(self, level: Level, ask: Callable[[str, bool], tuple[str | None, bool]]) -> None:
+    def __init__(
+        self, level: Level, ask: Callable[[str, bool], tuple[str | None, bool]], idle_texts: Container[str] = ()
+    ) -> None:
         self.is_open = True
+        self.texts: set[str] = set()  # where numbers become texts
+        self.other_text = 0  # in a replay, texts are of numbers that are larger by this
+        self._idle_texts = idle_texts  # where they change nothing
         self.level = level
         self.refused_hash = False
         self._conditions: dict[str, tuple[Condition, Term]] = {}
         self._escapes: dict[tuple[str, str], tuple[Escape, Term]] = {}
         self._names: dict[int, tuple[str, Term]] = {}
+        self._sizes: dict[tuple[int, int], Term] = {}  # by value and axis: those that positions are below
         self._tensors: dict[int, tuple[torch.Tensor, Term]] = {}
         self._program: _torch.Program | None = None
         self._thread = threading.get_ident()
@@ -89,20 +95,46 @@ class Watch:
                 raise CannotCapture(f"its code asks more than {MOST_CONDITIONS} questions about sizes, at last at {where}")
             question: str | None = None
             if term.of_contents:
+                if (certain := self._in_bounds(term)) is not None:
+                    return certain
                 question, outcome = self._ask(f"condition on data at {where}", outcome)
                 if question is None:
                     return outcome
             known = self._conditions[key] = Condition(self._formula(term), outcome, where, question), term
             self.tensor(term)  # here, where the paths part
+            if term.of_contents:  # what follows is not of both paths, and gives it no line
+                self._traced().locate_by(term.first_source())
         return known[0].outcome
+
+    def _in_bounds(self, term: Term) -> bool | None:
+        """The outcome of a comparison that no position along an axis has otherwise: `i < n`, where i is one of nonzero(), and the
+        axis has n elements at most."""
+        compared = _torch.comparison_with_constant(term.source[0]) if term.source else _comparison_with_constant(term)
+        if compared is None or not self.level.symbolic:
+            return None
+        op, value, constant = compared
+        along = _torch.positions_along(value)
+        beyond = constant + (op in ("<=", ">"))
+        if along is None or op not in _BEYOND or _torch.sizes_in(along[0])[along[1]] > beyond:
+            return None
+        size = leaf(along[0], along[1], _torch.sizes_in(along[0])[along[1]])
+        size = self._sizes.setdefault((_torch.key_of(along[0]), along[1]), size)
+        added = self._traced().added()
+        is_beyond = self.condition(cast(Term, apply("<=", size, beyond)))
+        self._traced().put_behind(along[0], added)
+        return _BEYOND[op] if is_beyond else None
 
     def escape(self, term: Term, what: str) -> Constant:
         self._escaped(term, what)
         return term.value
 
-    def text(self, term: Term) -> None:
-        if not _places.is_for_message():
-            self._escaped(term, "text")
+    def text(self, term: Term) -> Constant:
+        where = _places.place()
+        if where in self._idle_texts or _places.is_for_message():
+            return term.value
+        self._escaped(term, "text")
+        self.texts.add(where)
+        return term.value + self.other_text
 
     def hash(self, term: Term) -> int:
         if not self.level.hashes:
@@ -173,6 +205,19 @@ class Watch:
         self._made.clear()
         if kept:
             _replace(kept)
+
+
+_BEYOND = {"==": False, "!=": True, "<": True, "<=": True, ">": False, ">=": False}  # of any position with a number beyond all
+
+
+def _comparison_with_constant(term: Term) -> tuple[str, _torch.Value, int] | None:
+    """Of an integer that a tensor holds with a constant: the operator, the tensor and the constant."""
+    if term.op not in COMPARISONS:
+        return None
+    number, constant = term.operands
+    if not isinstance(number, Term) or number.source is None or number.source[1] is not None or type(constant) is not int:
+        return None
+    return term.op, number.source[0], constant
 
 
 def _text_by_identity(term: Term) -> str:

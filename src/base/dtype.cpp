@@ -40,6 +40,8 @@ constexpr std::array rows{
     Row{DType::UInt16, "uint16", "", 27, 2, ElementKind::Unsigned},
     Row{DType::UInt32, "uint32", "", 28, 4, ElementKind::Unsigned},
     Row{DType::UInt64, "uint64", "", 29, 8, ElementKind::Unsigned},
+    Row{DType::UInt4, "uint4", "", -1, 0, ElementKind::Unsigned},
+    Row{DType::Int4, "int4", "", -1, 0, ElementKind::Signed},
     Row{DType::String, "string", "", -1, 0, ElementKind::Other},
     Row{DType::Undefined, "undefined", "", -1, 0, ElementKind::Other},
 };
@@ -53,6 +55,9 @@ const Row& row(DType t) {
 }  // namespace
 
 size_t byte_size(DType t) { return row(t).bytes; }
+size_t byte_size(DType t, size_t elements) {
+  return t == DType::UInt4 || t == DType::Int4 ? elements / 2 + elements % 2 : elements * byte_size(t);
+}
 std::string_view name_of(DType t) { return row(t).name; }
 
 std::optional<DType> dtype_named(std::string_view name) {

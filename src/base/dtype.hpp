@@ -31,6 +31,8 @@ enum class DType : uint8_t {
   Float8E4M3FNUZ = 18,
   Float8E5M2 = 19,
   Float8E5M2FNUZ = 20,
+  UInt4 = 21,
+  Int4 = 22,
   // Types that only PyTorch has.
   ComplexHalf = 64,
   QInt8 = 65,
@@ -38,8 +40,10 @@ enum class DType : uint8_t {
   QInt32 = 67,
 };
 
-/// Bytes of one element; 0 for Undefined and String.
+/// Bytes of one element; 0 for Undefined and String, and where two elements share a byte.
 size_t byte_size(DType t);
+/// Bytes of so many elements, which follow one another without gaps.
+size_t byte_size(DType t, size_t elements);
 /// "float32", "int64", "bool", ...: PyTorch's name without the "torch." prefix.
 std::string_view name_of(DType t);
 /// The inverse of name_of; also takes PyTorch's short forms ("float", "double", "half", "long", "int", "short").

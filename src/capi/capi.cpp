@@ -1,5 +1,6 @@
 // The C ABI over the C++ API: checks arguments, and turns every exception into a status.
 #include <algorithm>
+#include <bit>
 #include <new>
 #include <string_view>
 
@@ -284,6 +285,19 @@ lithify_status lithify_options_set_allow_custom(lithify_options* options, int al
 
 lithify_status lithify_options_set_external_data(lithify_options* options, int when) {
   return set_enum(options, &ExportOptions::external_data, when, LITHIFY_EXTERNAL_DATA_NEVER);
+}
+
+lithify_status lithify_options_set_weights(lithify_options* options, int weights) {
+  return set_enum(options, &ExportOptions::weights, weights, LITHIFY_WEIGHTS_UINT4);
+}
+
+lithify_status lithify_options_set_weights_block(lithify_options* options, int64_t elements) {
+  return set(options, elements >= 16 && elements <= 256 && std::has_single_bit(static_cast<uint64_t>(elements)),
+             [&](ExportOptions& o) { o.weights_block = elements; });
+}
+
+lithify_status lithify_options_add_keep_weights(lithify_options* options, const char* pattern) {
+  return set(options, is_text(pattern), [&](ExportOptions& o) { o.keep_weights.emplace_back(pattern); });
 }
 
 lithify_status lithify_options_set_skip_sync(lithify_options* options, int skip) {

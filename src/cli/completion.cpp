@@ -84,7 +84,8 @@ std::string zsh_script(const CLI::App& app) {
       for (const std::string& name : option_names(*o)) {
         std::string value = form.empty() ? "" : ":" + zsh_text(form) + ":_files";
         if (!choices.empty()) value = fmt::format(":choice:({})", fmt::join(choices, " "));
-        options += " \\\n        " + quoted("*" + name + "[" + zsh_text(o->get_description()) + "]" + value);
+        options += " \\\n        ";
+        options += quoted(fmt::format("*{}[{}]{}", name, zsh_text(o->get_description()), value));
       }
     }
     options += " \\\n        '*:file:_files' ;;\n";

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <set>
 #include <span>
 
@@ -18,6 +19,7 @@
 #include "program/verify.hpp"
 #include "provenance/claims.hpp"
 #include "rewrite/finish.hpp"
+#include "rewrite/weights.hpp"
 
 namespace lithify::driver {
 namespace {
@@ -192,6 +194,25 @@ struct PreparedModel::StateInputs {
   bool outputs = false;
 };
 
+namespace {
+
+bool has_blocks(const ExportOptions& options) { return options.weights != ExportOptions::Weights::Unchanged; }
+
+/// The options for quantized weights.
+void check_weights(const ExportOptions& options) {
+  const int64_t block = options.weights_block;
+  if (block < 16 || block > 256 || !std::has_single_bit(static_cast<uint64_t>(block)))
+    throw Error(Code::BadOption, fmt::format("{} cannot be written", option("weights_block", block)),
+                "give 16, 32, 64, 128 or 256");
+  if (has_blocks(options) && options.opset.value_or(highest_opset) < rewrite::first_opset_of_blocks)
+    throw Error(Code::NeedsOpset,
+                fmt::format("ONNX has weights in blocks from opset {} on, and the target is opset {}",
+                            rewrite::first_opset_of_blocks, *options.opset),
+                fmt::format("export with {} or higher", option("opset", rewrite::first_opset_of_blocks)));
+}
+
+}  // namespace
+
 PreparedModel::PreparedModel(const program::Program& program, const ExportOptions& options,
                              std::optional<Followed> followed)
     : program_(program), options_(options), followed_(std::move(followed)), rules_(options_, program) {
@@ -201,6 +222,7 @@ PreparedModel::PreparedModel(const program::Program& program, const ExportOption
   if (options_.budget < 1 || options_.budget > 1000)
     throw Error(Code::BadOption, fmt::format("{} cannot be allowed", option("budget", options_.budget)),
                 "give a number from 1 to 1000");
+  check_weights(options_);
   program::verify(program);
   sym_->budget.allow(statements_of(program), options_.budget);
   inputs_ = find_inputs(program, options_, &warnings_);
@@ -304,7 +326,8 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate(Variant variant) const {
   if (!variant.opset) variant.opset = options_.opset;
   if (variant.opset) return evaluate_in_opset(variant);
   std::shared_ptr<Evaluated> first;
-  for (int opset = default_opset; opset <= highest_opset; ++opset) {
+  for (int opset = has_blocks(options_) ? rewrite::first_opset_of_blocks : default_opset; opset <= highest_opset;
+       ++opset) {
     variant.opset = opset;
     std::shared_ptr<Evaluated> out = evaluate_in_opset(variant);
     if (!needs_later_opset(*out)) {

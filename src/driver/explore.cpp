@@ -15,15 +15,33 @@
 namespace lithify::driver {
 namespace {
 
+constexpr double longer_for_data = 4;    // times the seconds of the budget
 constexpr size_t sizes_for_side = 3;     // at which a side is tried
 constexpr size_t enough_recordings = 4;  // of a path, to show what its numbers stand for
 
-/// The conditions as the front end wrote them, with their outcomes: the same for all recordings of one path.
+/// The conditions with their outcomes, the same for all recordings of one path. The sizes in them have numbers by the
+/// conditions alone: a loop may use sizes in each of its iterations, and these are not equally many.
 std::string signature(const Capture& capture) {
   std::string out;
-  if (capture.followed)
-    for (const Condition& c : capture.followed->conditions) out += fmt::format("{}={};", c.formula, c.outcome);
+  std::map<std::string, size_t> numbers;
+  if (!capture.followed) return out;
+  for (const Condition& c : capture.followed->conditions) {
+    for (size_t i = 0; i < c.formula.size();) {
+      const size_t end = c.formula[i] == 's' ? c.formula.find_first_not_of("0123456789", i + 1) : i + 1;
+      const std::string part = c.formula.substr(i, end - i);
+      out += part.size() > 1 ? fmt::format("s{}", numbers.try_emplace(part, numbers.size()).first->second) : part;
+      i = std::min(end, c.formula.size());
+    }
+    out += fmt::format("={};", c.outcome);
+  }
   return out;
+}
+
+/// Whether Python took the length of something that is as large as contents require.
+bool has_lengths_of_contents(const Capture& capture) {
+  return capture.followed && std::ranges::any_of(capture.followed->escapes, [](const Escape& e) {
+           return e.of_contents && (e.what == "length" || e.what == "tolist");
+         });
 }
 
 std::string one_outcome(const std::string& where) {
@@ -95,19 +113,26 @@ void Exploration::run(Capture sample) {
       const Prefix turned = side_prefix(s);
       return is_covered(turned) || failed_.contains(turned);
     });
+    // Without a side that data decide, there is no claim at all: these may take longer.
+    const bool all_spent = runs_ >= budget_.runs || seconds_ >= longer_for_data * budget_.seconds;
+    if (is_spent())
+      std::erase_if(sides_, [&](const Side& s) {
+        const Prefix turned = side_prefix(s);
+        if (!all_spent && depends_on_data(turned)) return false;
+        failed_[turned] = fmt::format("the budget of {} runs and {} seconds is spent", budget_.runs, budget_.seconds);
+        return true;
+      });
     const auto nearest =
         std::ranges::min_element(sides_, {}, [&](const Side& s) { return distance(sample_, s.sizes.front()); });
     if (nearest == sides_.end()) return;
-    if (is_spent()) {
-      for (const Side& s : sides_)
-        failed_[side_prefix(s)] =
-            fmt::format("the budget of {} runs and {} seconds is spent", budget_.runs, budget_.seconds);
-      return;
-    }
     const Side side = *nearest;
     sides_.erase(nearest);
     take(side);
   }
+}
+
+bool Exploration::depends_on_data(const Prefix& prefix) const {
+  return std::ranges::any_of(prefix, [&](const auto& asked) { return is_on_data(asked.first); });
 }
 
 /// Captures the other side of a condition.
@@ -201,6 +226,14 @@ void Exploration::enlarge(std::vector<Recording>& recordings) {
   const Sizes first = recordings[0].sizes;
   std::set<size_t> held;  // dimensions that decide whether the path is taken: they stay as they are
   std::vector<Sizes> candidates = many_sizes(first), tried = {first};
+  if (has_lengths_of_contents(recordings[0].capture)) {
+    // Where much is computed, all of what may be found in contents is: less shows that there may be less.
+    for (const int64_t few : {1, 2}) {
+      Sizes smaller = first;
+      for (auto& [name, size] : smaller) size = std::min(size, few);
+      candidates.insert(candidates.begin() + few, smaller);
+    }
+  }
   const auto is_over = [&] {
     // What cannot be exported by itself needs a second recording, however long it takes.
     return recordings.size() >= enough_recordings || (recordings.size() > 1 ? is_spent() : runs_ >= budget_.runs);

@@ -106,6 +106,7 @@ class Exploration {
   Prefix side_prefix(const Side& side) const;
   Outcomes outcomes_of(const Side& side) const;
   bool is_on_data(size_t condition) const { return !conditions_[condition].formula; }
+  bool depends_on_data(const Prefix& prefix) const;
   bool is_covered(const Prefix& prefix) const;
   void find_sides(size_t path);
   bool is_spent() const { return runs_ >= budget_.runs || seconds_ >= budget_.seconds; }

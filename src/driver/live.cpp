@@ -36,6 +36,11 @@ Diagnostic captured(Severity severity, std::string message) {
   return {Code::CannotCapture, severity, std::move(message), {}, "", ""};
 }
 
+/// The message, and its line.
+std::string located(const Diagnostic& d) {
+  return d.place.known() ? fmt::format("{} at {}", d.message, d.place.brief()) : d.message;
+}
+
 /// A number in the model's code that every run changes, as a counter does, and that results depend on.
 Diagnostic keeps_number(const std::string& name) {
   return {Code::UnsupportedState,
@@ -184,9 +189,20 @@ class LiveExport {
     }
     if (out.outcome->failed()) throw Error(out.outcome->diagnostics);
     for (const auto& [escape, what] : out.outcome->escaped_data)
-      if (!out.formulas.empty() || !is_seen_length(recordings, escape))
+      if (!is_same_length(recordings, escape) && (!out.formulas.empty() || !is_seen_length(recordings, escape)))
         throw Error(Code::CannotCapture, "a trace follows only one outcome of " + what);
     return out;
+  }
+
+  /// Whether a number is that of the pieces of a tensor, and there are always as many. The program takes each of them
+  /// by itself, so it is not exported where their number may be another one.
+  static bool is_same_length(const std::vector<Recording>& recordings, size_t escape) {
+    const Escape& first = recordings[0].capture.followed->escapes[escape];
+    return first.what == "length" && std::ranges::all_of(recordings, [&](const Recording& r) {
+             return r.capture.followed && std::ranges::all_of(r.capture.followed->escapes, [&](const Escape& e) {
+                      return e.where != first.where || e.what != first.what || e.value == first.value;
+                    });
+           });
   }
 
   /// Whether a number that depends on data is that of the elements of a list, and the recordings have several such
@@ -284,7 +300,7 @@ class LiveExport {
     try {
       return driver::merged(programs, options_for(first.capture));
     } catch (const Error& e) {
-      why = e.first().message;
+      why = located(e.first());
       return std::nullopt;
     }
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "eval/overlap.hpp"
 #include "onnx/opdef.hpp"
 
 namespace lithify::eval {
@@ -123,12 +124,18 @@ Vector<Rule> Registry::parse(const std::string& name) const {
     return [plain](Call& c) { return copied(c, plain(c)); };
   });
   derive(without(name, "_"), gives_tensor, [](Schema&, const RuleFunction& plain) -> RuleFunction {
-    return [plain](Call& c) { return store(c, c.tensor_ref("self"), plain(c)); };
+    return [plain](Call& c) {
+      warn_of_overlap(c, "self");
+      return store(c, c.tensor_ref("self"), plain(c));
+    };
   });
   derive(name, can_be_stored, [](Schema& schema, const RuleFunction& plain) -> RuleFunction {
     schema.overload += schema.overload.empty() ? "out" : "_out";
     schema.arguments.push_back(target("out"));
-    return [plain](Call& c) { return store(c, c.tensor_ref("out"), plain(c)); };
+    return [plain](Call& c) {
+      warn_of_overlap(c, "out");
+      return store(c, c.tensor_ref("out"), plain(c));
+    };
   });
   derive(name, can_be_stored_apart, [](Schema& schema, const RuleFunction& plain) -> RuleFunction {
     schema.overload += schema.overload.empty() ? "out" : "_out";

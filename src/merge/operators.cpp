@@ -109,6 +109,10 @@ bool reads_size(const Node& operation) { return full_name(operation) == "aten::s
 
 bool is_on_numbers(const Node& operation) { return on_numbers.contains(full_name(operation)); }
 
+bool is_on_numbers(const Expr& operation) {
+  return on_numbers.contains(operation.name) || operation.name == "aten::size" || operation.name == "aten::len";
+}
+
 bool gives_list(const Expr& operation) {
   return operation.kind == Expr::Kind::Operator && to_lists.contains(aten_name(operation.name));
 }

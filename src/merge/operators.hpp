@@ -22,6 +22,9 @@ bool reads_size(const Node& operation);
 /// Whether an operator computes a number, or a tensor that stands for one, where its operands are numbers.
 bool is_on_numbers(const Node& operation);
 
+/// The same, or whether it asks for a size.
+bool is_on_numbers(const program::Expr& operation);
+
 /// Whether an operator gives a list of pieces of a tensor.
 bool gives_list(const program::Expr& operation);
 

@@ -17,6 +17,7 @@
 #include "merge/merge.hpp"
 #include "merge/operators.hpp"
 #include "merge/unrolled.hpp"
+#include "merge/unused.hpp"
 #include "program/verify.hpp"
 
 namespace lithify::merge {
@@ -403,6 +404,7 @@ class UnrolledTrace {
     std::vector<std::string> after = unrolled(*program_, forward().body);
     after.pop_back(), before.pop_back();
     if (after != before) throw Error(Code::Internal, "a loop does not give what it was made of");
+    remove_unused_numbers(forward().body);
     program::verify(*program_);
     return std::move(program_);
   }

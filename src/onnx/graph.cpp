@@ -36,7 +36,7 @@ Tensor::Tensor(TensorView view) : dtype(view.dtype), sizes(view.sizes) { pieces.
 Tensor::Tensor(DType dtype, Vector<int64_t> sizes, Vector<Piece> pieces)
     : dtype(dtype), sizes(std::move(sizes)), pieces(std::move(pieces)) {
   // A single piece has the tensor's own sizes, so that it can stand for the tensor.
-  if (this->pieces.size() == 1 && this->pieces[0].view.sizes != this->sizes)
+  if (this->pieces.size() == 1 && !this->pieces[0].quantized && this->pieces[0].view.sizes != this->sizes)
     if (auto same = this->pieces[0].view.reshaped(this->sizes)) this->pieces[0].view = std::move(*same);
 }
 
@@ -44,9 +44,11 @@ int64_t Tensor::numel() const {
   if (std::ranges::find(sizes, 0) != sizes.end()) return 0;
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, checked_mul);
 }
-size_t Tensor::nbytes() const { return static_cast<size_t>(numel()) * byte_size(dtype); }
+size_t Tensor::nbytes() const { return byte_size(dtype, static_cast<size_t>(numel())); }
 const TensorView* Tensor::view() const {
-  return pieces.size() == 1 && !pieces[0].scale && pieces[0].view.sizes == sizes ? &pieces[0].view : nullptr;
+  return pieces.size() == 1 && !pieces[0].scale && !pieces[0].quantized && pieces[0].view.sizes == sizes
+             ? &pieces[0].view
+             : nullptr;
 }
 Vector<int64_t> Tensor::integers() const { return elements<int64_t>(*this); }
 Vector<double> Tensor::reals() const { return elements<double>(*this); }

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/quantized.hpp"
 #include "base/tensor.hpp"
 #include "base/vector.hpp"
 #include "sym/expr.hpp"
@@ -52,6 +53,8 @@ struct Tensor {
     TensorView view;
     /// If set, row i (index of the view's first dimension) is multiplied by (*scale)[i] as it is written.
     std::shared_ptr<const Vector<float>> scale;
+    /// If set, a part of the quantized view is written in place of it. The tensor has no other piece.
+    std::optional<Quantized> quantized = {};
   };
   DType dtype = DType::Undefined;
   Vector<int64_t> sizes;

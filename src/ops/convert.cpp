@@ -4,7 +4,6 @@
 #include "eval/evaluator.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/register.hpp"
-#include "ops/slicing.hpp"
 
 namespace lithify::ops {
 namespace {
@@ -92,11 +91,6 @@ void register_convert(eval::Registry& ops) {
     const Value& source = c.arg("src");
     if (source.is_tensor() && c.tensor_ref("self")->same_place(*source.tensor())) return c.arg("self");
     Ref x = c.tensor("self");
-    if (source.is_tensor() && c.tensor_ref("self")->shares_memory_with(*source.tensor()) &&
-        may_overlap(c.onnx, x, c.tensor("src")))
-      c.evaluator.warn(
-          "a part of a tensor is copied to one that overlaps it, for which PyTorch defines no result; the exported "
-          "model copies what was there before: copy a clone()");
     return c.onnx.expand(c.tensor_as("src", x->dtype), x->shape);
   });
   for (std::string_view schema : {"aten::fill.Scalar(Tensor self, Scalar value) -> Tensor",

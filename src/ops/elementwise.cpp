@@ -100,14 +100,29 @@ Ref trunc(Builder& b, Ref x) {
   return b.mul(b.op("Sign", {x}), b.op("Floor", {b.op("Abs", {x})}));
 }
 
-Ref floor_divide(Builder& b, Ref x, Ref y) {
-  std::optional<double> divisor = constant_number(y);
-  if (is_float(x->dtype)) {
-    // The quotient of x and a whole number is never rounded up to the next whole number unless x is within one unit in
-    // the last place of it. Of a fraction it is: 1 // 0.1 is 9.
-    if (!divisor || *divisor == 0 || *divisor == std::floor(*divisor)) return b.op("Floor", {b.div(x, y)});
-    return b.op("Round", {b.div(b.sub(x, remainder(b, x, y)), y)});
+namespace {
+
+// As Python has it: the quotient without the remainder is whole, and one less where the remainder has the other sign.
+// 1 // 0.1 is 9.
+Ref floor_divide_floats(Builder& b, Ref x, Ref y) {
+  const std::optional<double> divisor = constant_number(y);
+  // The quotient of x and a whole number is never rounded up to the next whole number unless x is within one unit in
+  // the last place of it. An infinite x has no remainder.
+  if (divisor && *divisor != 0 && *divisor == std::floor(*divisor)) {
+    const onnx::Node* cast = onnx::made_by(x, "Cast");
+    Ref out = b.op("Floor", {b.div(x, y)});
+    return cast && !is_float(cast->inputs[0]->dtype) ? out : b.add(out, b.sub(x, x));
   }
+  Ref rest = fmod(b, x, y), zero = like(b, x, 0);
+  Ref less = b.cast(b.op("Less", {b.mul(rest, y), zero}), x->dtype);
+  Ref out = b.op("Round", {b.sub(b.div(b.sub(x, rest), y), less)});
+  return divisor && *divisor != 0 ? out : b.where(b.op("Equal", {y, zero}), b.div(x, y), out);
+}
+
+}  // namespace
+
+Ref floor_divide(Builder& b, Ref x, Ref y) {
+  if (is_float(x->dtype)) return floor_divide_floats(b, x, y);
   if (Ref known = on_elements(b, x, y, &sym::Context::floor_div)) return known;
   // ONNX divides toward zero: the remainder is taken off first.
   return b.div(is_unsigned(x->dtype) ? x : b.sub(x, remainder(b, x, y)), y);

@@ -298,23 +298,36 @@ Ref present_extremum(Builder& b, bool max, Ref x, Ref y) {
 Ref fmax(Builder& b, Ref x, Ref y) { return present_extremum(b, true, x, y); }
 Ref fmin(Builder& b, Ref x, Ref y) { return present_extremum(b, false, x, y); }
 
+// -1 where the sign of x is set, else 1. A factor: Where gives 0 for -0 in ONNX Runtime.
+Ref sign_factor(Builder& b, Ref x, DType t) { return b.where(sign_bit(b, x), b.scalar(t, -1), b.scalar(t, 1)); }
+
+// The angle of the sizes, in the quadrant of the signs. Sizes that are equal have no quotient where they are 0 or
+// infinite.
 Ref atan2(Builder& b, Ref y, Ref x) {
-  Ref zero = like(b, x, 0);
-  // The angle to the nearer half of the x axis; 0 / 0 is no angle at all.
-  Ref slope = b.where(b.op("Equal", {y, zero}), y, b.div(y, b.op("Abs", {x})));
+  Ref height = b.op("Abs", {y}), width = b.op("Abs", {x});
+  Ref slope = b.where(b.op("Equal", {height, width}), b.op("Sign", {height}), b.div(height, width));
   Ref angle = b.op("Atan", {slope});
-  Ref half_turn = b.where(b.op("Less", {y, zero}), like(b, x, -std::numbers::pi), like(b, x, std::numbers::pi));
-  return b.where(b.op("Less", {x, zero}), b.sub(half_turn, angle), angle);
+  angle = b.where(sign_bit(b, x), b.sub(like(b, x, std::numbers::pi), angle), angle);
+  return b.mul(angle, sign_factor(b, y, y->dtype));
 }
 
-Ref hypot(Builder& b, Ref x, Ref y) { return b.op("Sqrt", {b.add(b.mul(x, x), b.mul(y, y))}); }
+// Scaled by the larger side, whose square may be no number of the type. Infinite beside NaN, too.
+Ref hypot(Builder& b, Ref x, Ref y) {
+  x = b.op("Abs", {x});
+  y = b.op("Abs", {y});
+  Ref large = b.op("Max", {x, y}), small = b.op("Min", {x, y}), ratio = b.div(small, large);
+  Ref out = b.mul(large, b.op("Sqrt", {b.add(b.mul(ratio, ratio), like(b, x, 1))}));
+  out = b.where(b.op("Equal", {small, like(b, x, 0)}), large, out);
+  Ref endless = like(b, x, infinity);
+  return b.where(b.op("Or", {b.op("Equal", {x, endless}), b.op("Equal", {y, endless})}), endless, out);
+}
 
 Value copysign(Call& c) {
   Builder& b = c.onnx;
   DType t = float_type(c.result_type({"self", "other"}));
   Ref size = b.op("Abs", {c.tensor_as("self", t)});
   if (std::optional<double> other = known_number(c, "other")) return std::signbit(*other) ? b.op("Neg", {size}) : size;
-  return b.where(sign_bit(b, c.tensor("other")), b.op("Neg", {size}), size);
+  return b.mul(size, sign_factor(b, c.tensor("other"), t));
 }
 
 Ref xlogy(Builder& b, Ref x, Ref y) {

@@ -197,6 +197,15 @@ case(torch.arctan2, x[B, 9], x[9])
 case(torch.atan2, f64[B, 9], f64[B, 9])
 case(torch.hypot, floats[B, 4], floats[4])
 case(torch.copysign, x[B, 4], x(values=(-1.0, 1.0, 0.0, -0.0))[4])
+for fn in (torch.atan2, torch.hypot, torch.copysign, torch.floor_divide):
+    case(fn, f32(values=SPECIAL)[7, 1], f32(values=SPECIAL)[7])
+    case(fn, f64(values=SPECIAL)[7, 1], f64(values=SPECIAL)[7])
+for fn in (torch.atan2, torch.copysign):  # the sign of 0
+    case(lambda a, b: 1 / fn(a, b), x(values=SPECIAL)[7, 1], x(values=SPECIAL)[7])
+case(torch.hypot, x(values=(1e30, -1e30, 1e-30))[3, 1], x(values=(1e30, 1, 0, 1e-30))[4])
+case(torch.floor_divide, x(values=(*SPECIAL, 3.0))[8, 1], x(values=(0.1, -0.1, 3.0, inf))[4])
+for divisor in (3, -3, 0, 0.1):
+    case(torch.floor_divide, x(values=SPECIAL)[B, 7], divisor)
 case(torch.copysign, (f32 | i64)[B, 4], -2)
 case(torch.copysign, x[B, 4], i64[4])
 case(torch.xlogy, x(values=(0.0, 0.0, 2.0, 0.0, 1.0))[B, 5], x(values=(0.0, nan, 3.0, inf, 0.0))[5])

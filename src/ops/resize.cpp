@@ -139,6 +139,26 @@ bool may_round_to(const onnx::Builder& b, Dim in, Dim out, std::optional<double>
   return b.sym.equal(out, b.sym.mul(in, b.sym.constant(times))).value_or(true);
 }
 
+// Whether all sizes may stay by rounding: ONNX Runtime copies then, and PyTorch applies the factors.
+bool all_may_stay(const onnx::Builder& b, const onnx::Value* x, const Vector<Dim>& sizes,
+                  const Vector<std::optional<double>>& factors) {
+  const size_t lead = x->rank() - sizes.size();
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (!may_round_to(b, x->shape[lead + i], sizes[i], factors[i], 1)) return false;
+  return true;
+}
+
+// So many elements more along the last axis that a factor above 1 makes it longer. Interpolation takes the last element
+// for what is behind it.
+onnx::Value* followed_by_the_last(Call& c, onnx::Value* x, double factor) {
+  constexpr double most = 4096;
+  const double count = std::ceil(1 / (factor - 1));
+  if (count > most) c.unsupported(fmt::format("the factor {}, which may leave all sizes as they are", factor));
+  Vector<std::pair<Dim, Dim>> pads(x->rank(), {c.onnx.dim(0), c.onnx.dim(0)});
+  pads.back().second = c.onnx.dim(static_cast<int64_t>(count));
+  return c.onnx.pad(x, pads, "edge");
+}
+
 // 1 / times where out is times * in, else the given scale.
 Ref unless_rounded(onnx::Builder& b, Dim in, Dim out, std::optional<double> factor, int64_t times, double then,
                    Ref scale) {
@@ -219,6 +239,8 @@ onnx::Value* resize(Call& c, onnx::Value* x, Vector<Dim> sizes, Vector<std::opti
   onnx::Value* roi = c.opset() >= 13 ? nullptr : b.floats({});
   onnx::Value* out;
   if (by_scale) {
+    const bool longer = m.mode == "cubic" && all_may_stay(b, x, sizes, scales);
+    if (longer) x = followed_by_the_last(c, x, *scales.back());
     Vector<Ref> factors{b.floats(Vector<float>(lead, 1.0f))};
     std::vector<bool> exact;
     for (size_t i = 0; i < dims; ++i) {
@@ -232,7 +254,8 @@ onnx::Value* resize(Call& c, onnx::Value* x, Vector<Dim> sizes, Vector<std::opti
     }
     out = b.op("Resize", {x, roi, b.concat(factors, 0)}, attributes_of(m));
     for (size_t i = 0; i < dims; ++i)
-      if (!exact[i]) out = b.slice(out, static_cast<int64_t>(lead + i), b.dim(0), sizes[i]);
+      if (!exact[i] || (longer && i == dims - 1))
+        out = b.slice(out, static_cast<int64_t>(lead + i), b.dim(0), sizes[i]);
   } else {
     Shape all(x->shape.begin(), x->shape.begin() + static_cast<std::ptrdiff_t>(lead));
     all.insert(all.end(), sizes.begin(), sizes.end());

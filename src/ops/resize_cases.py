@@ -83,4 +83,7 @@ for factor in (1.2, 2.3):
         case(F.interpolate, x[B, 2, 4, 3], scale_factor=factor, mode=mode)
     case(F.interpolate, x[B, 2, H, W], scale_factor=factor, mode="bilinear", opsets=range(11, 27))
     case(F.interpolate, x[B, 2, 4, 3], scale_factor=factor, mode="bilinear", opsets=range(11, 27))
-case(F.interpolate, x[B, 2, 3, 4], scale_factor=(1.7, 1.2), mode="bicubic", opsets=range(11, 27))
+    case(F.interpolate, x[B, 2, H, W], scale_factor=factor, mode="bicubic", opsets=range(11, 27))
+for factor in (1.2, (1.7, 1.2), (1.01, 1.3)):
+    case(F.interpolate, x[B, 2, 3, 3], scale_factor=factor, mode="bicubic", opsets=range(11, 27))
+    case(F.interpolate, x[B, 2, H, W], scale_factor=factor, mode="bicubic", opsets=range(11, 27))

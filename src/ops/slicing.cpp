@@ -4,11 +4,13 @@
 #include <cstring>
 #include <numeric>
 
+#include "eval/overlap.hpp"
 #include "ops/elementwise.hpp"
 
 namespace lithify::ops {
 namespace {
 
+using eval::unclamped_bound;
 using onnx::Builder;
 using onnx::Dim;
 using onnx::Shape;
@@ -49,16 +51,6 @@ OnnxValue* axis_mask(Builder& b, int64_t size, const Vector<int64_t>& positions,
   Vector<int64_t> sizes(axes_after + 1, 1);
   sizes[0] = size;
   return bools(b, mask, sizes);
-}
-
-// A bound of a slice as a position, which may be outside of the axis.
-Dim unclamped_bound(sym::Context& sym, Dim bound, Dim size) {
-  if (bound.is(to_the_end)) return size;
-  if (bound.is(std::numeric_limits<int64_t>::min())) return sym.constant(0);
-  if (bound.lower().value_or(-1) >= 0) return bound;
-  if (bound.upper().value_or(0) < 0) return sym.add(size, bound);
-  // Of unknown sign: the size is added where max(min(bound, 0), -1) is -1.
-  return sym.sub(bound, sym.mul(size, sym.max(sym.min(bound, sym.constant(0)), sym.constant(-1))));
 }
 
 // The same of positions in [start, end) of an axis whose size may be dynamic.
@@ -241,25 +233,6 @@ OnnxValue* Steps::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
   index_shape[static_cast<size_t>(axis)] = length;
   OnnxValue* index = b.reshape(range(b, start, end, step, length), index_shape);
   return b.op("ScatterElements", {x, b.expand(index, changed->shape), changed}, {{"axis", axis}});
-}
-
-bool may_overlap(Builder& b, const OnnxValue* x, const OnnxValue* y) {
-  const onnx::Node *first = onnx::made_by(x, "Slice"), *second = onnx::made_by(y, "Slice");
-  const bool of_one = first && second && first != second && first->inputs[0] == second->inputs[0];
-  for (size_t i = 1; of_one && i < 4; ++i)
-    if (!first->inputs[i]->contents || !second->inputs[i]->contents) return false;
-  if (!of_one || *first->inputs[3]->contents != *second->inputs[3]->contents) return false;
-  const Vector<Dim>& axes = *first->inputs[3]->contents;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const Dim size = first->inputs[0]->shape[static_cast<size_t>(axes[i].constant().value_or(0))];
-    auto bound = [&](const onnx::Node* n, size_t input) {
-      return unclamped_bound(b.sym, (*n->inputs[input]->contents)[i], size);
-    };
-    const bool apart = b.sym.less_equal(bound(first, 2), bound(second, 1)) == true ||
-                       b.sym.less_equal(bound(second, 2), bound(first, 1)) == true;
-    if (apart) return false;
-  }
-  return true;
 }
 
 OnnxValue* Select::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {

@@ -41,9 +41,6 @@ struct Steps {
 /// x[start:end:step] of an axis of a size.
 Slice python_slice(sym::Context& sym, int64_t axis, onnx::Dim size, onnx::Dim start, onnx::Dim end, int64_t step);
 
-/// Whether two values are slices of one tensor that may have positions in common, and are not the same.
-bool may_overlap(onnx::Builder& b, const onnx::Value* x, const onnx::Value* y);
-
 /// One position of an axis, which goes away.
 struct Select {
   int64_t axis = 0;

@@ -29,18 +29,47 @@ Ref nothing(Builder& b) { return b.ints({}); }
 
 // ---- different elements -------------------------------------------------------------------------------------------
 
+struct Unique {
+  Ref values;
+  Ref inverse;
+  Ref counts;
+};
+
+// Of a 1-D float: each NaN is a value of its own, behind all others. ONNX Runtime's operator loses elements beside NaN,
+// so it is given infinity in the place of each.
+Unique unique_floats(Builder& b, Ref x) {
+  Ref is_nan = b.op("IsNaN", {x}), each = b.cast(is_nan, DType::Int64), endless = like(b, x, infinity);
+  Vector<Ref> out = b.op_n("Unique", {b.where(is_nan, endless, x)}, {}, 4);
+  Ref nans = b.reduce("ReduceSum", each, {0}, true);
+  Ref counts = b.sub(out[3], b.mul(b.cast(b.op("Equal", {out[0], endless}), DType::Int64), nans));
+  Ref there = b.op("Greater", {counts, integer(b, 0)});
+  Ref values = b.op("Compress", {out[0], there}, {{"axis", int64_t{0}}});
+  counts = b.op("Compress", {counts, there}, {{"axis", int64_t{0}}});
+  counts->shape = values->shape;
+  Ref place = b.add(b.symbolic(size_of(values, 0)), b.sub(b.op("CumSum", {each, integer(b, 0)}), integer(b, 1)));
+  const Shape behind{b.symbol_of(b.reshape(nans, {}), "nan", 0)};
+  return {b.concat({values, b.full(behind, like(b, x, std::numeric_limits<double>::quiet_NaN()))}, 0),
+          b.where(is_nan, place, out[2]), b.concat({counts, b.full(behind, integer(b, 1))}, 0)};
+}
+
 Value unique(Call& c) {
   Builder& b = c.onnx;
   Ref x = c.tensor("self");
-  bool by_dim = c.schema.argument("dim");
-  onnx::Attributes attributes;
-  if (by_dim) attributes.push_back({"axis", c.dim("dim", x->rank())});
-  Ref given = x->dtype == DType::Bool ? b.cast(x, DType::Int64) : x;
-  Vector<Ref> out = b.op_n("Unique", {given}, attributes, 4);
-  Ref inverse = by_dim ? out[2] : b.reshape(out[2], x->shape);
+  const bool by_dim = c.schema.argument("dim");
+  Unique u{};
+  if (is_float(x->dtype) && !by_dim) {
+    u = unique_floats(b, flat(b, x->dtype == DType::Double ? x : b.cast(x, DType::Float)));
+  } else {
+    onnx::Attributes attributes;
+    if (by_dim) attributes.push_back({"axis", c.dim("dim", x->rank())});
+    Vector<Ref> out = b.op_n("Unique", {x->dtype == DType::Bool ? b.cast(x, DType::Int64) : x}, attributes, 4);
+    u = {out[0], out[2], out[3]};
+  }
   // unique_dim gives all of them, asked or not.
-  Vector<Value> results{b.cast(out[0], x->dtype), by_dim || asked(c, "return_inverse") ? inverse : nothing(b)};
-  if (c.schema.argument("return_counts")) results.push_back(by_dim || asked(c, "return_counts") ? out[3] : nothing(b));
+  Ref inverse = by_dim ? u.inverse : b.reshape(u.inverse, x->shape);
+  Vector<Value> results{b.cast(u.values, x->dtype), by_dim || asked(c, "return_inverse") ? inverse : nothing(b)};
+  if (c.schema.argument("return_counts"))
+    results.push_back(by_dim || asked(c, "return_counts") ? u.counts : nothing(b));
   return Value::tuple(std::move(results));
 }
 

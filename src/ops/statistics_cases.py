@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.cases import B, N, S, boolean, case, f32, f64, i32, i64, nan, u8, x
+from tests.cases import B, N, S, boolean, case, f16, f32, f64, i32, i64, inf, nan, u8, x
 
 few = (f32(values=(3, 1, 2, 3, 1)) | i64(0, 4) | i32(0, 4) | u8(0, 4) | boolean)[B, 7]
 
@@ -13,6 +13,14 @@ case(torch.unique, i64(0, 3)[B, 2, S], dim=0, return_inverse=True, return_counts
 case(torch.unique, i64(0, 2)[B, 6], dim=-1)
 case(lambda a: torch._unique(a, True, True), i64(0, 4)[N])
 case(lambda a: torch.ops.aten._unique2(a, False, False, True), i64(0, 4)[N])
+# Where NaNs are that are equal to the sorting is open.
+GAPS = (nan, 1, inf, nan, 1, -inf, 0, nan, inf)
+for floating in (f32, f64, f16):
+    case(torch.unique, floating(values=GAPS)[B, 9])
+    case(lambda a: torch.unique(a, return_counts=True), floating(values=GAPS)[B, 9])
+case(torch.unique, x(values=GAPS[:6])[6], return_inverse=True)
+case(lambda a: torch.unique(a, return_counts=True), x(values=(nan, 1, nan, 2))[N])  # infinity is not there
+case(torch.unique_consecutive, x(values=(1, nan, nan, 2, 2))[N], return_counts=True)
 case(torch.unique_consecutive, i64(0, 2)[N])
 case(torch.unique_consecutive, i64(0, 2)[B, 7], return_inverse=True, return_counts=True)
 case(torch.unique_consecutive, boolean[B, 7], return_inverse=True, return_counts=True)

@@ -51,7 +51,9 @@ class Steps {
       if (const auto known = names_.find(e.name); known != names_.end()) return known->second;
     if (is_leaf(e) && e.kind != Kind::List && e.kind != Kind::Tuple && e.kind != Kind::Dict) return {&e, 0, 0};
     Step step{&e, nullptr, {}};
-    for (const Expr& item : e.items) step.operands.push_back(value(item));
+    // A loop leaves nothing of numbers that each iteration has for itself: of these, traces have different numbers.
+    for (const Expr& item : e.items)
+      if (e.kind != Kind::Tuple || item.kind != Kind::None) step.operands.push_back(value(item));
     return add(std::move(step));
   }
 

@@ -27,14 +27,6 @@ class Names {
   std::unordered_map<std::string, int> numbers_;  // by name, the last that was appended to it for others
 };
 
-std::string slashed(const std::string& scope) {
-  std::string out = "/";
-  if (scope.empty()) return out;
-  out += scope;
-  std::replace(out.begin() + 1, out.end(), '.', '/');
-  return out + "/";
-}
-
 /// Names are unique in the model, not just in a graph: a body sees the values of the graphs around it.
 class Naming {
  public:
@@ -51,7 +43,7 @@ class Naming {
  private:
   void name_nodes(Graph& graph, const std::unordered_set<const Value*>& named) {
     for (Node* n : graph.nodes) {
-      n->name = nodes_.unique(slashed(n->scope) + n->op_type);
+      n->name = nodes_.unique(name_of(*n));
       for (Graph* body : n->bodies()) {
         for (Value* v : body->inputs) v->name = values_.unique(fmt::format("{}_{}", n->name, v->name));
         name_nodes(*body, {});
@@ -65,6 +57,12 @@ class Naming {
 };
 
 }  // namespace
+
+std::string name_of(const Node& n) {
+  std::string path = n.scope;
+  std::ranges::replace(path, '.', '/');
+  return fmt::format("/{}{}{}", path, path.empty() ? "" : "/", n.op_type);
+}
 
 void name_all(Graph& graph) { Naming{graph}; }
 

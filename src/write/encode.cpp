@@ -67,7 +67,7 @@ using protozero::pbf_writer;
 
 int32_t data_type(DType dtype, std::string_view name) {
   const auto number = static_cast<int32_t>(dtype);
-  const auto last = static_cast<int32_t>(DType::Float8E5M2FNUZ);
+  const auto last = static_cast<int32_t>(DType::Int4);
   if (number >= 1 && number <= last) return number;
   throw Error(Code::UnsupportedType,
               fmt::format("ONNX has no element type {}, which '{}' has", name_of(dtype), printable(name)));
@@ -147,10 +147,13 @@ void check_pieces(const onnx::Tensor& tensor, std::string_view name) {
   size_t bytes = 0;
   for (const onnx::Tensor::Piece& piece : tensor.pieces) {
     const TensorView& view = piece.view;
-    bytes += view.nbytes();
-    const bool fits = view.dtype == tensor.dtype &&
-                      (!piece.scale || (is_float(view.dtype) && byte_size(view.dtype) > 1 && !view.sizes.empty() &&
-                                        piece.scale->size() == static_cast<size_t>(view.sizes[0])));
+    bytes += piece.quantized ? byte_size(*piece.quantized, view) : view.nbytes();
+    const bool fits =
+        piece.quantized
+            ? dtype_of(*piece.quantized, view) == tensor.dtype
+            : view.dtype == tensor.dtype &&
+                  (!piece.scale || (is_float(view.dtype) && byte_size(view.dtype) > 1 && !view.sizes.empty() &&
+                                    piece.scale->size() == static_cast<size_t>(view.sizes[0])));
     if (!fits) throw Error(Code::Internal, fmt::format("a piece of the constant '{}' does not fit", printable(name)));
   }
   if (bytes != tensor.nbytes())

@@ -60,7 +60,9 @@ void Plan::add(const onnx::Tensor& tensor) {
   for (const onnx::Tensor::Piece& piece : tensor.pieces) {
     const TensorView& view = piece.view;
     if (view.numel() == 0) continue;
-    if (!piece.scale && view.contiguous())
+    if (piece.quantized)
+      add(view, *piece.quantized);
+    else if (!piece.scale && view.contiguous())
       add(std::span(view.element(0), view.nbytes()));
     else
       add(Gathered{view, piece.scale ? piece.scale->data() : nullptr});
@@ -89,7 +91,20 @@ void Plan::add(const Gathered& gathered) {
     add(Gathered{view.narrowed(dim, row, std::min(step, rows - row)), gathered.scale ? gathered.scale + row : nullptr});
 }
 
-void Plan::append(uint64_t size, std::variant<std::span<const std::byte>, Gathered> contents) {
+// In steps of whole blocks, after which no byte is shared; but zero points, which may share one and are few, as a
+// whole.
+void Plan::add(const TensorView& matrix, const Quantized& part) {
+  const int64_t rows = matrix.sizes[0], least = part.axis == 0 ? part.block : 1;
+  const auto bytes = static_cast<int64_t>(byte_size(part, matrix));
+  int64_t step = std::max<int64_t>(static_cast<int64_t>(job_bytes) * rows / bytes / least, 1) * least;
+  if (part.part == Quantized::Part::ZeroPoints) step = rows;
+  for (int64_t row = 0; row < rows; row += step) {
+    const Rows some{matrix.narrowed(0, row, std::min(step, rows - row)), part};
+    append(byte_size(part, some.matrix), some);
+  }
+}
+
+void Plan::append(uint64_t size, Contents contents) {
   parts_.push_back({size_, size, std::move(contents)});
   size_ += size;
   bytes_ += size;
@@ -120,10 +135,7 @@ class Plan::Worker {
         flush();
         offset_ = part.offset;
       }
-      if (const auto* bytes = std::get_if<std::span<const std::byte>>(&part.contents))
-        put(*bytes);
-      else
-        put(std::get<Gathered>(part.contents));
+      std::visit([this](const auto& contents) { put(contents); }, part.contents);
       if (offset_ + buffered_ != part.offset + part.size)
         throw Error(Code::Internal, "a constant has another length than was computed");
     }
@@ -158,6 +170,12 @@ class Plan::Worker {
         done += in_row;
       }
     });
+  }
+
+  void put(const Rows& rows) {
+    std::vector<std::byte> made(byte_size(rows.part, rows.matrix));
+    quantize(rows.part, rows.matrix, made);
+    put(std::span<const std::byte>(made));
   }
 
   /// The next `size` bytes of the buffer; at most direct_bytes.

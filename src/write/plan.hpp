@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/quantized.hpp"
 #include "onnx/graph.hpp"
 #include "write/file.hpp"
 
@@ -51,16 +52,23 @@ class Plan {
     TensorView view;
     const float* scale;  ///< one for each index of the first dimension; may be nullptr
   };
+  /// Rows of a matrix, of whose quantized form a part is written.
+  struct Rows {
+    TensorView matrix;
+    Quantized part;
+  };
+  using Contents = std::variant<std::span<const std::byte>, Gathered, Rows>;
   struct Part {
     uint64_t offset;
     uint64_t size;
-    std::variant<std::span<const std::byte>, Gathered> contents;
+    Contents contents;
   };
   class Worker;
 
   void add(std::span<const std::byte> bytes);
   void add(const Gathered& gathered);
-  void append(uint64_t size, std::variant<std::span<const std::byte>, Gathered> contents);
+  void add(const TensorView& matrix, const Quantized& part);
+  void append(uint64_t size, Contents contents);
   /// Indices of the parts at which a job begins, and the end.
   std::vector<size_t> jobs() const;
 

@@ -468,6 +468,22 @@ def asked_for_its_memory(x: Tensor) -> Tensor:
     return x.t() * 2 if x.t().is_contiguous() else x.t() * 3
 
 
+@live((B, S, 4), expected=CHECKED)
+def asked_for_memory_with_gaps(x: Tensor) -> Tensor:
+    y = x[:, ::2]
+    return y * 2 if y.is_contiguous() else y * 3
+
+
+@live((B, S, 4), expected=CHECKED)
+def tried_a_view(x: Tensor) -> Tensor:
+    """The tracer does not go on by itself after an operator that raised."""
+    y = x.transpose(1, 2)
+    try:
+        return y.view(x.shape[0], -1)
+    except RuntimeError:
+        return y.reshape(x.shape[0], -1) * 2
+
+
 @live((B, S, 4), expected=ANY)
 def made_contiguous(x: Tensor) -> Tensor:
     y = x.transpose(1, 2)

@@ -575,6 +575,9 @@ TABLE: dict[str, tuple[Any, Callable[[lithify.Result], bool]]] = {
     "budget": (2, lambda r: r.nodes == NODES),
     "capture_runs": (0, lambda r: r.nodes == NODES),
     "capture_seconds": (0, lambda r: r.nodes == NODES),
+    "weights": ("int8", lambda r: [m.code for m in r.messages] == ["LTH082"]),
+    "weights_block": (64, lambda r: r.nodes == NODES),
+    "keep_weights": (["layer"], lambda r: r.nodes == NODES),
     "skip_sync": (True, lambda r: r.file_bytes > 0),
     "self_check": (True, lambda r: r.nodes == NODES),
 }

@@ -116,6 +116,28 @@ def experts(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
     return out
 
 
+@model("If")
+def masks_that_are_left_out(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    """Traces diverge right behind a number that a tensor holds."""
+    steps = x.shape[1]
+    mask = torch.arange(steps)[None] < lengths[:, None]
+
+    def hides_nothing() -> bool:
+        if (steps == 1 or mask.shape[1] == steps) and mask.sum() == mask.numel():
+            return True
+        return bool(mask[:, :steps].sum() == mask[:, :steps].numel() and mask[:, steps:].sum() == 0)
+
+    mask = None if hides_nothing() else mask[:, None, :] & torch.ones(steps, steps, dtype=torch.bool).tril()
+    return nn.functional.scaled_dot_product_attention(x, x, x, mask, is_causal=steps > 1 and mask is None)
+
+
+@model("Gather")
+def texts_that_change_nothing(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    found = torch.nonzero(lengths > 1)[:, 0]
+    notes = {f"rows {lengths.max()} of {found.shape[0]}": x}
+    return x[found] + len(notes)
+
+
 # ---- loops ----------------------------------------------------------------------------------------
 
 
@@ -163,6 +185,21 @@ def experts_that_are_hit(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
     for expert in (mask.sum(-1) > 0).nonzero():
         chosen = torch.where(mask[expert].squeeze(0))[0]
         out.index_add_(0, chosen, x[chosen, 0] @ weights[expert[0]])
+    return out
+
+
+@model("Loop")
+def experts_that_are_hit_but_for_none(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    """A position is never the number behind the last one."""
+    out, weights = torch.zeros_like(x[:, 0]), torch.stack([self.linear.weight * i for i in range(4)])
+    mask = nn.functional.one_hot(lengths % 4, 4).permute(1, 0)
+    for expert in (mask.sum(-1) > 0).nonzero():
+        expert = expert[0]
+        if expert == 4:
+            continue
+        chosen = torch.where(mask[expert])[0]
+        first, second = (x[chosen, 0] @ weights[expert]).chunk(2, -1)
+        out.index_add_(0, chosen, torch.cat([first, second * 2], -1))
     return out
 
 

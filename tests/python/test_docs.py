@@ -14,6 +14,8 @@ EXAMPLES = {
     "control-flow.md": ["cell", "experts"],
     "python.md": ["dynamic_linear", "dynamic_rnn", "model", "pairs", "patched", "reshape", "vision"],
     "sizes.md": ["mean", "pieces", "short"],
+    "switching.md": ["lstm"],
+    "weights.md": ["small"],
 }
 
 
@@ -26,3 +28,8 @@ def test_examples(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert [path.stem for path in written] == EXAMPLES[page]
     for path in written:
         onnx.checker.check_model(str(path), full_check=True)
+
+
+def test_site_has_every_page() -> None:
+    listed = set(re.findall(r": ([\w-]+\.md)$", (ROOT / "docs/site/mkdocs.yml").read_text(), re.MULTILINE))
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} <= listed

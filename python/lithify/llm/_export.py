@@ -77,11 +77,16 @@ def export(
     with _complete(path) as made:
         for part in parts:
             say(f"exporting {part.file}")
-            result = _export_part(part, made, opset_version, options)
-            results[part.file] = _moved(result, path)
+            # The results of quantized weights are others, so they are written when the file is known to be right.
+            whole = options | {"weights": "unchanged"} if verify else options
+            result = _export_part(part, made, opset_version, whole)
             if verify:
                 say(f"comparing {part.file} with the model")
                 _check(part, made, result)
+            if options.get("weights", "unchanged") != whole.get("weights", "unchanged"):
+                say(f"quantizing the weights of {part.file}")
+                result = _export_part(part, made, opset_version, options)
+            results[part.file] = _moved(result, path)
         _folder.write_saved(made, model, tokenizer)
         if decoder is not None:
             _folder.write_config(made, decoder, results[parts[0].file])
