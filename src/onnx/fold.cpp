@@ -170,7 +170,8 @@ Values moved_constants(Builder& builder, Inference& f) {
     for (int64_t number : selection->outputs[i]) {
       if (number != Selection::zero) {
         auto from = pool.begin();
-        while (number >= from->count()) number -= (from++)->count();
+        // Updates may have fewer elements than there are positions for them.
+        while (check_bounds(from != pool.end()), number >= from->count()) number -= (from++)->count();
         std::memcpy(to, from->at(number), element);
       }
       to += element;

@@ -73,6 +73,8 @@ TEST_CASE("arguments that do not fit are refused") {
       "torch.narrow(x, 0, 9223372036854775807, 9223372036854775807)",
       "torch.unfold(x, 0, -1, 0)",
       "torch.pixel_shuffle(b, 0)",
+      "torch.masked_scatter(w, torch.gt(w, -1), b)",
+      "torch.put(w, torch.to(w, 4), b)",
       "torch.bitwise_left_shift(b, -9223372036854775807)",
       "ops.quantized.conv_transpose2d_prepack(x, None, [], [], [], [], -1)",
   };
