@@ -537,6 +537,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "growing_list": lambda: rezip(LINEAR, code("a = [0]\nfor i in range(100):\n  a = torch.add(a, a)\nreturn input")),
     "while_true": lambda: rezip(LINEAR, code("a = 0\n_0 = True\nwhile _0:\n  a = torch.add(a, 1)\n  _0 = True\nreturn input")),
     "recursion": lambda: rezip(LINEAR, code("return (self).forward(input, )")),
+    "recursion_inside": lambda: rezip(LINEAR, code("return " + "torch.neg(" * 150 + "(self).forward(input, )" + ")" * 150)),
     "deep_expression": lambda: rezip(LINEAR, code("return " + "torch.neg(" * 100000 + "input" + ")" * 100000)),
     "deep_list": lambda: rezip(LINEAR, code("a = " + "[" * 100000 + "]" * 100000 + "\nreturn input")),
     "deep_blocks": lambda: rezip(LINEAR, code("\n".join("  " * i + "if True:" for i in range(3000)) + "\nreturn input")),

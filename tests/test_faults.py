@@ -3,6 +3,7 @@ export. Each ends in a right file or a refusal; an old output stays as it was, a
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -92,6 +93,33 @@ def test_disks(models: dict[str, Path], tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("error LTH080") == 2, done.stderr
     assert done.stdout.split()[:2] == ["m.onnx", "m.onnx.data"] and "Relu" in done.stdout
+
+
+@pytest.mark.parametrize("option", ["--custom-ops", "--report", "--also"])
+def test_a_pipe_beside_the_model(models: dict[str, Path], tmp_path: Path, out: Path, option: str) -> None:
+    """Nobody is at its other end, and nobody waits for that."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    done = lithify("export", models["Relu"], "-o", out, option, pipe)
+    assert done.returncode != 0 and str(pipe) in done.stderr
+
+
+def test_links_and_permissions(models: dict[str, Path], tmp_path: Path) -> None:
+    """What a link leads to is written, and what is replaced keeps its permissions, the external data too."""
+    link, model = tmp_path / "link.onnx", tmp_path / "m.onnx"
+    link.symlink_to(model.name)
+    for kind in ("Relu", "Sigmoid"):
+        assert lithify("export", models[kind], "-o", link).returncode == 0
+        assert link.is_symlink() and kind_of(model) == kind
+        model.chmod(0o640)
+    for kind in ("Relu", "Sigmoid", "Relu"):
+        assert lithify(*external(models[kind], model)).returncode == 0
+        assert kind_of(model) == kind
+        assert {p.stat().st_mode & 0o777 for p in tmp_path.glob("m.onnx*")} == {0o640}
+    around = tmp_path / "around"
+    around.symlink_to(around)
+    refusal(lithify("export", models["Relu"], "-o", around), "LTH080")
+    assert around.is_symlink()
 
 
 def moments(*arguments: str) -> Iterator[float]:

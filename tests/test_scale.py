@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import resource
 import subprocess
 from collections.abc import Callable
@@ -38,10 +39,10 @@ def layers(count: int) -> nn.Module:
 
 
 def seconds(model: Path, *options: str) -> float:
-    """The time of the processor that an export takes."""
+    """The time of the processor that an export takes, without the verification of graphs that tests ask for."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [str(LITHIFY), "export", str(model), "-o", str(model.with_suffix(".onnx")), "-q", *options]
-    subprocess.run(command, check=True, timeout=SECONDS)
+    subprocess.run(command, check=True, timeout=SECONDS, env=os.environ | {"LITHIFY_VERIFY": "0"})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -13,6 +13,10 @@ namespace lithify {
 template <class Key, class T>
 class PointerMap {
  public:
+  /// With room for as many items.
+  explicit PointerMap(size_t expected = 0) {
+    while (slots_.size() < 2 * expected) grow();
+  }
   /// The item of a key; one that is not there yet begins as T().
   T& operator[](Key* key) { return item(key).first; }
   /// The same, and whether it is new.

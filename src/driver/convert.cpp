@@ -116,7 +116,7 @@ Converted convert(const std::vector<Source>& sources, const ExportOptions& optio
     return converted(opened, opened->traces(), all, followed);
   } catch (const Error& e) {
     // Loops of other lengths; in a single trace, elements that are taken one after the other, to the last.
-    if (!single && e.first().code != Code::TracesDiverge) throw;
+    if (single ? e.first().code == Code::LimitExceeded : e.first().code != Code::TracesDiverge) throw;
     std::optional<Converted> loops = with_loops(opened, all, followed);
     if (loops && (!single || has_loop(*loops))) return *std::move(loops);
     if (single || followed || all.recover == ExportOptions::Recover::Never) throw;

@@ -267,7 +267,7 @@ void Evaluator::choose(const program::Stmt& s, Frame& frame) {
   onnx::Value* condition = as_condition(builder_, choice);
   // A branch that only raises is a check: where it is decided at run time, it is assumed to hold.
   if (raises(s.body) != raises(s.orelse)) return execute_checked(s, condition, !raises(s.body), frame);
-  const State before(frame);
+  const State before(frame, names_of(s));
   const Path paths[] = {follow(s, condition, true, before, frame), follow(s, condition, false, before, frame)};
   for (const bool holds : {true, false})
     if (!paths[holds ? 1 : 0].end) return execute_checked(s, condition, holds, frame);

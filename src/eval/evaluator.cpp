@@ -262,6 +262,7 @@ void Evaluator::execute(const Stmt& s, Frame& frame) {
       Function f;
       f.closure = std::make_shared<Closure>(Closure{&s.body, frame.weak_from_this()});
       frame.locals[s.targets[0]] = f;
+      frame.captured = true;
       return;
     }
     case Stmt::Kind::Return:
@@ -270,6 +271,11 @@ void Evaluator::execute(const Stmt& s, Frame& frame) {
     case Stmt::Kind::Pass:
       return;
   }
+}
+
+const Names& Evaluator::names_of(const Stmt& s) {
+  const auto found = names_.find(&s);
+  return found == names_.end() ? names_.emplace(&s, names_in(s)).first->second : found->second;
 }
 
 void Evaluator::assign(const Stmt& s, Frame& frame) {

@@ -137,6 +137,7 @@ class Evaluator {
   void execute_checked(const program::Stmt& s, const onnx::Value* condition, bool holds, Frame& frame);
   Path follow(const program::Stmt& s, const onnx::Value* condition, bool holds, const State& before, Frame& frame);
   void loop(const program::Stmt& s, Frame& frame);
+  const Names& names_of(const program::Stmt& s);
   bool unroll(const program::Stmt& s, const std::optional<int64_t>& count, Frame& frame, int64_t most);
 
   // ---- expressions
@@ -186,6 +187,8 @@ class Evaluator {
     const program::Expr* value = nullptr;
     size_t names = 0;
   } unpacking_;  // what the statement that is executed unpacks
+
+  std::unordered_map<const program::Stmt*, Names> names_;  // that ifs and loops use
 
   // The model's data as values.
   std::shared_ptr<Object> root_;

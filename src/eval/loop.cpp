@@ -55,7 +55,7 @@ class Evaluator::Repetition {
         s_(s),
         count_(count),
         frame_(frame),
-        before_(frame) {}
+        before_(frame, evaluator.names_of(s)) {}
 
   void run() {
     sym::SymbolInfo info{.name = count_ ? symbol_name(s_.targets[0]) : "iteration", .lower = 0};
@@ -473,7 +473,7 @@ void Evaluator::loop(const program::Stmt& s, Frame& frame) {
   }
   if (unroll(s, count ? count->constant() : std::nullopt, frame, options_.most_unrolled)) return;
   pos_ = s.pos;
-  const State before(frame);
+  const State before(frame, names_of(s));
   Journal::Attempt attempt(journal_);
   try {
     Repetition(*this, s, count, frame).run();
@@ -497,7 +497,7 @@ bool Evaluator::unroll(const program::Stmt& s, const std::optional<int64_t>& cou
     }
     return true;
   }
-  const State before(frame);
+  const State before(frame, names_of(s));
   Journal::Attempt attempt(journal_);
   for (int64_t i = 0; i <= most && !frame.returned; ++i) {
     Value again = evaluate(s.values[0], frame);

@@ -1,5 +1,6 @@
 #include "eval/state.hpp"
 
+#include <map>
 #include <unordered_set>
 
 namespace lithify::eval {
@@ -49,17 +50,49 @@ class Reach {
   std::unordered_set<const void*> seen_;
 };
 
+void collect(const program::Expr& e, Names& out) {
+  if (e.kind == program::Expr::Kind::Name || e.kind == program::Expr::Kind::Call) out.insert(e.name);
+  for (const program::Expr& item : e.items) collect(item, out);
+}
+
+void collect(const program::Stmt& s, Names& out) {
+  out.insert(s.targets.begin(), s.targets.end());
+  for (const program::Expr& e : s.values) collect(e, out);
+  for (const auto* body : {&s.body, &s.orelse})
+    for (const program::Stmt& inner : *body) collect(inner, out);
+}
+
 }  // namespace
 
-State::State(const Frame& f) : frame(f) {
+Names names_in(const program::Stmt& s) {
+  Names out;
+  collect(s, out);
+  return out;
+}
+
+void State::keep(const Frame& f) {
+  frame.returned = f.returned;
+  if (!names_) {
+    frame.locals = f.locals;
+    return;
+  }
+  for (const std::string_view name : *names_)
+    if (const auto found = f.locals.find(name); found != f.locals.end()) frame.locals.insert(*found);
+}
+
+State::State(const Frame& f, const Names& names) : State(f.captured ? nullptr : &names) {
+  keep(f);
+  // In the order of names, so that every run makes the same file.
+  std::map<std::string_view, const Value*> ordered;
+  for (auto& [name, value] : frame.locals) ordered.emplace(name, &value);
   Reach reach(*this);
-  for (auto& [name, value] : frame.locals) reach.visit(value);
+  for (auto& [name, value] : ordered) reach.visit(*value);
   if (frame.returned) reach.visit(*frame.returned);
 }
 
 State State::now(const Frame& f) const {
-  State out;
-  out.frame = f;
+  State out(names_);
+  out.keep(f);
   for (auto& s : lists) out.lists.push_back({s.thing, *s.thing});
   for (auto& s : dicts) out.dicts.push_back({s.thing, *s.thing});
   for (auto& s : objects) out.objects.push_back({s.thing, s.thing->attributes});
@@ -68,7 +101,14 @@ State State::now(const Frame& f) const {
 }
 
 void State::restore(Frame& f) const {
-  f = frame;
+  f.returned = frame.returned;
+  static const Names none;
+  if (!names_) f.locals = frame.locals;
+  for (const std::string_view name : names_ ? *names_ : none)
+    if (const auto found = frame.locals.find(name); found != frame.locals.end())
+      f.locals.insert_or_assign(name, found->second);
+    else
+      f.locals.erase(name);
   for (auto& s : lists) *s.thing = s.contents;
   for (auto& s : dicts) *s.thing = s.contents;
   for (auto& s : objects) s.thing->attributes = s.contents;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -16,12 +17,19 @@ struct Frame : std::enable_shared_from_this<Frame> {
   std::unordered_map<std::string_view, Value> locals;
   std::optional<Value> returned;
   const program::Function* function = nullptr;
+  bool captured = false;  ///< by a closure, whose body may use all of the names
 };
 
-/// A frame, and the contents of every list, dict, object and tensor that can be reached from it.
+/// The names that a statement uses, and those inside of it.
+using Names = std::set<std::string_view>;
+Names names_in(const program::Stmt& s);
+
+/// What a statement can change that uses some names: the values of these, and the contents of every list, dict, object
+/// and tensor that can be reached from them. Of a frame that is captured, all names count. `names` must be there for as
+/// long as this is.
 class State {
  public:
-  explicit State(const Frame& frame);
+  State(const Frame& frame, const Names& names);
   /// The same things as they are now. What was made since then is reached only from them, and need not be kept.
   State now(const Frame& frame) const;
   void restore(Frame& frame) const;
@@ -38,7 +46,10 @@ class State {
   Vector<Saved<Tensor, Tensor::State>> tensors;
 
  private:
-  State() = default;
+  explicit State(const Names* names) : names_(names) {}
+  void keep(const Frame& frame);
+
+  const Names* names_;  // nullptr: all
 };
 
 }  // namespace lithify::eval

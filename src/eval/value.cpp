@@ -32,6 +32,10 @@ bool Tensor::dense() const {
 
 void Tensor::may_share_memory_with(const Tensor& other) {
   if (std::any_of(among_.begin(), among_.end(), [&](auto& a) { return a.first == other.cell_; })) return;
+  // Each of a chain of them has all that come before.
+  constexpr size_t most = 1000;
+  if (among_.size() + other.among_.size() >= most)
+    throw Error(Code::LimitExceeded, fmt::format("a tensor may share memory with more than {} others", most));
   among_.emplace_back(other.cell_, other.cell_->version);
   among_.insert(among_.end(), other.among_.begin(), other.among_.end());
 }

@@ -170,7 +170,8 @@ Values moved_constants(Builder& builder, Inference& f) {
     for (int64_t number : selection->outputs[i]) {
       if (number != Selection::zero) {
         auto from = pool.begin();
-        while (number >= from->count()) number -= (from++)->count();
+        // Updates may have fewer elements than there are positions for them.
+        while (check_bounds(from != pool.end()), number >= from->count()) number -= (from++)->count();
         std::memcpy(to, from->at(number), element);
       }
       to += element;
@@ -253,8 +254,8 @@ Values identity_matrix(Builder& builder, const Node& node) {
   if (!sizes || numel(*sizes) > small) return {};
   const int64_t k = node.int_attribute("k", 0);
   Vector<int64_t> ones;
-  for (int64_t row = 0; row < (*sizes)[0]; ++row)
-    for (int64_t column = 0; column < (*sizes)[1]; ++column) ones.push_back(column - row == k);
+  const int64_t columns = (*sizes)[1];
+  for (int64_t i = 0; i < numel(*sizes); ++i) ones.push_back(i % columns - i / columns == k);
   if (!is_float(out.dtype)) return {builder.constant(stored({out.dtype, *sizes, std::move(ones)}))};
   if (out.dtype == DType::Double)
     return {builder.constant(stored({out.dtype, *sizes, Vector<double>(ones.begin(), ones.end())}))};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace lithify::onnx {
 namespace {
@@ -55,8 +56,10 @@ bool all_numbers(std::span<const Dim> dims) {
 /// 0, 1, ... n - 1: the positions of the ones in a tensor of ones.
 Value* counted(Builder& b, Dim n) {
   if (const auto count = n.constant()) {
-    Vector<int64_t> all;
-    for (int64_t i = 0; i < *count; ++i) all.push_back(i);
+    const auto length = static_cast<size_t>(std::max<int64_t>(*count, 0));
+    b.sym.budget.spend(Limit::Bytes, length * sizeof(int64_t));
+    Vector<int64_t> all(length, 0);
+    std::iota(all.begin(), all.end(), 0);
     return b.ints(all);
   }
   const Dim one[] = {n};

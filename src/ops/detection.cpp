@@ -52,12 +52,12 @@ Value roi_align(Call& c) { return aligned_regions(c, c.flag("aligned")); }
 // Each cell of the grid has separate channels.
 Value ps_roi_align(Call& c) {
   Builder& b = c.onnx;
-  int64_t height = c.integer("pooled_height"), width = c.integer("pooled_width"), cells = height * width;
+  int64_t height = c.integer("pooled_height"), width = c.integer("pooled_width"), cells = checked_mul(height, width);
   Ref all = aligned_regions(c, true);
   Dim channels = b.sym.floor_div(all->shape[1], b.dim(cells));
-  Ref flat = b.reshape(all, {all->shape[0], channels, b.dim(cells * cells)});
-  Vector<int64_t> own;
-  for (int64_t cell = 0; cell < cells; ++cell) own.push_back(cell * (cells + 1));
+  Ref flat = b.reshape(all, {all->shape[0], channels, b.dim(checked_mul(cells, cells))});
+  Vector<int64_t> own = known_elements<int64_t>(b.sym, cells);
+  for (int64_t cell = 0; cell < cells; ++cell) own[static_cast<size_t>(cell)] = cell * (cells + 1);
   Ref out = b.reshape(b.gather(flat, b.ints(own), 2), {all->shape[0], channels, b.dim(height), b.dim(width)});
   return Value::tuple({out, eval::Undecided{"the channel mapping of ps_roi_align, which serves its gradient alone"}});
 }

@@ -74,8 +74,10 @@ OnnxValue* repeated_positions(Call& c, OnnxValue* repeats) {
   if (repeats->rank() != 1) c.mismatch("repeats must have one dimension");
   if (auto counts = known_contents(repeats)) {
     Vector<int64_t> indices;
-    for (size_t i = 0; i < counts->size(); ++i)
-      for (int64_t k = 0; k < (*counts)[i]; ++k) indices.push_back(static_cast<int64_t>(i));
+    for (size_t i = 0; i < counts->size(); ++i) {
+      const auto times = known_elements(c.sym, (*counts)[i], static_cast<int64_t>(i));
+      indices.insert(indices.end(), times.begin(), times.end());
+    }
     return b.ints(indices);
   }
   // An output position belongs to as many entries as have their sum of repeats at or below it.

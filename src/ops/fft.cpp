@@ -43,7 +43,7 @@ struct Waves {
 // weight of frequency j.
 Waves waves(Builder& b, DType t, Dim rows, Dim columns, Dim n, double power, bool mirror) {
   bool known = rows.is_constant() && columns.is_constant() && n.is_constant();
-  if (known && *rows.constant() * *columns.constant() <= constant_budget) {
+  if (known && checked_mul(*rows.constant(), *columns.constant()) <= constant_budget) {
     int64_t height = *rows.constant(), width = *columns.constant(), length = *n.constant();
     Vector<double> cosines, sines;
     for (int64_t j = 0; j < height; ++j)

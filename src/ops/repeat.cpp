@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "eval/carry.hpp"
+
 namespace lithify::ops {
 
 namespace {
@@ -12,21 +14,22 @@ Vector<Ref> loop(Builder& b, Ref most, const Vector<Ref>& start, std::optional<D
                  const std::function<Vector<Ref>(Ref, Ref, const Vector<Ref>&)>& run) {
   std::shared_ptr<onnx::Graph> body = b.new_body(Builder::Body::Loop);
   Vector<Builder::Fact> facts;
-  b.enter(*body);
-  Ref iteration = b.input("iteration", DType::Int64, {}), condition = b.input("condition", DType::Bool, {});
-  Vector<Ref> carried;
-  for (size_t i = 0; i < start.size(); ++i) {
-    facts.push_back({start[i]->dtype, start[i]->shape});
-    carried.push_back(b.input(fmt::format("carried{}", i), start[i]->dtype, start[i]->shape));
+  {
+    const eval::Inside inside(b, *body);
+    Ref iteration = b.input("iteration", DType::Int64, {}), condition = b.input("condition", DType::Bool, {});
+    Vector<Ref> carried;
+    for (size_t i = 0; i < start.size(); ++i) {
+      facts.push_back({start[i]->dtype, start[i]->shape});
+      carried.push_back(b.input(fmt::format("carried{}", i), start[i]->dtype, start[i]->shape));
+    }
+    Vector<Ref> after = run(iteration, condition, carried);
+    for (size_t i = start.size() + 1; i < after.size(); ++i) {
+      Shape shape = after[i]->shape;
+      shape.insert(shape.begin(), *iterations);
+      facts.push_back({after[i]->dtype, shape});
+    }
+    b.body_outputs(after);
   }
-  Vector<Ref> after = run(iteration, condition, carried);
-  for (size_t i = start.size() + 1; i < after.size(); ++i) {
-    Shape shape = after[i]->shape;
-    shape.insert(shape.begin(), *iterations);
-    facts.push_back({after[i]->dtype, shape});
-  }
-  b.body_outputs(after);
-  b.leave();
   onnx::Inputs inputs{most, b.scalar(DType::Bool, 1)};
   inputs.insert(inputs.end(), start.begin(), start.end());
   return b.control("Loop", inputs, {{"body", body}}, facts);

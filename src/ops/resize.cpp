@@ -188,6 +188,7 @@ bool takes_the_same(onnx::Builder& b, const Nearest& n) {
   } else {
     return false;
   }
+  b.sym.budget.spend(Limit::Bytes, static_cast<uint64_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<float>(i);
     const float theirs = n.exact ? std::round((at + 0.5f) / ort - 0.5f) : std::floor(at / ort);

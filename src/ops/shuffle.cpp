@@ -53,9 +53,10 @@ Value pixel_unshuffle(Call& c) {
     Shape flat = with_sizes({c.sym.product(batch)}, {channels, x->shape.end()[-2], x->shape.end()[-1]});
     OnnxValue* y = c.onnx.op("SpaceToDepth", {c.onnx.reshape(x, flat)}, {{"blocksize", factor}});
     // ONNX has the channels of the image innermost, PyTorch has them outermost.
-    Vector<int64_t> order;
-    for (int64_t i = 0; i < *channels.constant(); ++i)
-      for (int64_t k = 0; k < factor * factor; ++k) order.push_back(k * *channels.constant() + i);
+    const int64_t count = *channels.constant(), squared = checked_mul(factor, factor);
+    Vector<int64_t> order = known_elements<int64_t>(c.sym, checked_mul(count, squared));
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t k = 0; k < squared; ++k) order[static_cast<size_t>(i * squared + k)] = k * count + i;
     return c.onnx.reshape(channels.is(1) ? y : c.onnx.gather(y, c.onnx.ints(order), 1), to);
   }
   OnnxValue* blocks = c.onnx.reshape(x, with_sizes(batch, {channels, height, r, width, r}));
@@ -70,9 +71,9 @@ Value channel_shuffle(Call& c) {
   if (!channels) c.unsupported("a dynamic number of channels");
   if (groups < 1 || *channels % groups != 0)
     c.mismatch(fmt::format("{} channels do not divide into {} groups", *channels, groups));
-  Vector<int64_t> order;
-  for (int64_t i = 0; i < *channels / groups; ++i)
-    for (int64_t g = 0; g < groups; ++g) order.push_back(g * (*channels / groups) + i);
+  Vector<int64_t> order = known_elements<int64_t>(c.sym, *channels);
+  for (int64_t i = 0; i < *channels; ++i)
+    order[static_cast<size_t>(i)] = i % groups * (*channels / groups) + i / groups;
   return c.onnx.gather(x, c.onnx.ints(order), 1);
 }
 

@@ -199,8 +199,9 @@ OnnxValue* Slice::put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
   if (OnnxValue* fill = before_expansion(b, x); step == 1 && fill->rank() == 0)
     return padded(changed, first, b.sym.sub(size, last), fill);
   if (is_known) {
-    Vector<int64_t> positions;
-    for (int64_t i = *first.constant(); i < *last.constant(); i += step) positions.push_back(i);
+    const int64_t length = std::max<int64_t>(*last.constant() - *first.constant(), 0);
+    Vector<int64_t> positions = known_elements<int64_t>(b.sym, length / step + (length % step != 0));
+    for (size_t i = 0; i < positions.size(); ++i) positions[i] = *first.constant() + static_cast<int64_t>(i) * step;
     return positions.empty() ? x : put_known(b, x, changed, axis, positions);
   }
   if (step != 1) {
@@ -329,7 +330,8 @@ OnnxValue* Diagonal::merge(Builder& b, OnnxValue* values, Dim rows, Dim columns,
   upper_shape[0] = upper;
   lower_shape[0] = lower;
   OnnxValue* mask = nullptr;
-  if (upper.is_constant() && lower.is_constant() && *upper.constant() * *lower.constant() <= constant_limit) {
+  if (upper.is_constant() && lower.is_constant() &&
+      checked_mul(*upper.constant(), *lower.constant()) <= constant_limit) {
     Vector<int64_t> sizes(rank - high, 1);
     sizes[0] = *upper.constant();
     sizes[low - high] = *lower.constant();

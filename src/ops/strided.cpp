@@ -27,10 +27,10 @@ OnnxValue* unfolded(Builder& b, OnnxValue* x, int64_t axis, int64_t size, int64_
     Dim covered = b.sym.mul(count, b.dim(size));
     y = b.reshape(Slice{axis, b.dim(0), covered, 1, covered}.take(b, x), to);
   } else if (count.is_constant()) {
-    Vector<int64_t> indices;
-    for (int64_t i = 0; i < *count.constant(); ++i)
-      for (int64_t j = 0; j < size; ++j) indices.push_back(i * step + j);
-    y = b.gather(x, int_array(b, indices, {*count.constant(), size}), axis);
+    const int64_t rows = *count.constant();
+    Vector<int64_t> indices = known_elements<int64_t>(b.sym, checked_mul(rows, size));
+    for (int64_t i = 0; i < rows * size; ++i) indices[static_cast<size_t>(i)] = i / size * step + i % size;
+    y = b.gather(x, int_array(b, indices, {rows, size}), axis);
   } else {
     Dim limit = b.sym.add(b.sym.sub(length, b.dim(size)), b.dim(1));
     OnnxValue* starts = b.unsqueeze(range(b, b.dim(0), limit, b.dim(step), count), {1});

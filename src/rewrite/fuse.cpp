@@ -92,8 +92,7 @@ void divide(Builder&, const Uses& uses, Node& n) {
     if (Node* r = sole(uses, n.inputs[i], "Reciprocal")) return become(n, "Div", {n.inputs[1 - i], r->inputs[0]});
 }
 
-void fuse_gelu(Builder& b, const Uses& uses, Node& n) {
-  if (b.opset() < 20) return;
+void fuse_gelu(Builder&, const Uses& uses, Node& n) {
   for (size_t i : {0, 1}) {
     Value *half = n.inputs[i], *rest = n.inputs[1 - i];
     Value* x = nullptr;
@@ -114,7 +113,6 @@ void fuse_gelu(Builder& b, const Uses& uses, Node& n) {
 }
 
 void fuse_rms_norm(Builder& b, const Uses& uses, Node& n) {
-  if (b.opset() < 23) return;
   for (size_t i : {0, 1}) {
     Value* weight = n.inputs[1 - i];
     const auto [x, divisor] = quotient_of(uses, n.inputs[i]);

@@ -5,8 +5,8 @@
 
 namespace lithify::rewrite {
 
-Uses::Uses(Graph& graph) {
-  for (const Node* n : graph.all_nodes())
+Uses::Uses(Graph& graph, const Vector<Node*>& nodes) : count_(nodes.size()) {
+  for (const Node* n : nodes)
     for (const Value* v : n->inputs)
       if (v) ++count_[v];
   for (const Graph* g : graph.all_graphs())
@@ -69,9 +69,10 @@ void each_node_of(Builder& b, std::string_view op_type, void (*apply)(Builder&, 
 }  // namespace
 
 void each_node(Builder& b, std::string_view op_type, void (*apply)(Builder&, const Uses&, Node&)) {
-  if (std::ranges::none_of(b.graph().all_nodes(), [&](const Node* n) { return n->is(op_type); })) return;
+  const Vector<Node*> nodes = b.graph().all_nodes();
+  if (std::ranges::none_of(nodes, [&](const Node* n) { return n->is(op_type); })) return;
   b.forget_nodes();
-  each_node_of(b, op_type, apply, Uses(b.graph()));
+  each_node_of(b, op_type, apply, Uses(b.graph(), nodes));
 }
 
 void replace_uses(Graph& graph, const std::unordered_map<Value*, Value*>& by) {

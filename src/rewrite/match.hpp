@@ -22,7 +22,8 @@ using onnx::Value;
 /// How often each value is used, by nodes and as an output of a graph.
 class Uses {
  public:
-  explicit Uses(Graph& graph);
+  /// `nodes` are those of the graph and its bodies.
+  Uses(Graph& graph, const Vector<Node*>& nodes);
   int of(const Value* v) const;
 
  private:

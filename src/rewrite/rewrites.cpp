@@ -6,9 +6,9 @@ std::span<const Rewrite> rewrites() {
   static constexpr Rewrite list[] = {
       {"fold_constants", "", nullptr, fold_constants},
       {"fold_batch_norm", "BatchNormalization", fold_batch_norm, nullptr},
-      {"fuse_rms_norm", "Mul", fuse_rms_norm, nullptr},
+      {"fuse_rms_norm", "Mul", fuse_rms_norm, nullptr, 23},
       {"divide", "Mul", divide, nullptr},
-      {"fuse_gelu", "Mul", fuse_gelu, nullptr},
+      {"fuse_gelu", "Mul", fuse_gelu, nullptr, 20},
       {"unflatten_gemm", "Reshape", unflatten_gemm, nullptr},
       {"repeat_by_gather", "Reshape", repeat_by_gather, nullptr},
       {"slice_of_split", "Gather", slice_of_split, nullptr},
@@ -20,6 +20,7 @@ std::span<const Rewrite> rewrites() {
 }
 
 void apply(const Rewrite& rewrite, Builder& b) {
+  if (b.opset() < rewrite.since) return;
   if (rewrite.on_node)
     each_node(b, rewrite.op_type, rewrite.on_node);
   else

@@ -15,6 +15,7 @@ struct Rewrite {
   std::string_view op_type;
   void (*on_node)(Builder&, const Uses&, Node&);
   void (*on_graph)(Builder&);
+  int since = 0;  ///< the first opset that has what it makes
 };
 
 /// In the order in which they run.

@@ -94,7 +94,11 @@ const Node* Store::new_symbol(SymbolInfo info) {
 
   const std::string base = info.name.empty() ? "s" : info.name;
   info.name = base;
-  for (size_t n = 1; !names_.insert(info.name).second; ++n) info.name = fmt::format("{}_{}", base, n);
+  if (const auto [taken, is_new] = names_.try_emplace(base, 0); !is_new) {
+    size_t& n = taken->second;
+    do info.name = fmt::format("{}_{}", base, ++n);
+    while (!names_.try_emplace(info.name, 0).second);
+  }
 
   Node n;
   n.kind = Kind::Symbol;

@@ -165,7 +165,7 @@ class Store {
   std::deque<Node> nodes_;
   std::deque<Monomial> monomials_;
   std::deque<SymbolInfo> infos_;
-  std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, size_t> names_;  // and the last number that was appended to each for others
   std::map<Facts, Alike> alike_;
   std::unordered_set<const Monomial*, Hash, Equal> monomial_table_;
   std::unordered_set<const Node*, Hash, Equal> node_table_;

@@ -140,9 +140,9 @@ TEST_CASE("nesting is limited, however it is made") {
   CHECK(code_of_loading(pickle::whole(repeated("]", many) + repeated("a", many - 1))) == Code::LimitExceeded);
   // Lists that are put into each other only after they were put into the outer one.
   std::string late = "(";
-  for (uint32_t i = 0; i < 2000; ++i) late += "]r" + le(i, 4);
+  for (uint32_t i = 0; i < 5000; ++i) late += "]r" + le(i, 4);
   late += "t(";
-  for (uint32_t i = 0; i + 1 < 2000; ++i) late += "j" + le(i, 4) + "j" + le(i + 1, 4) + "a";
+  for (uint32_t i = 0; i + 1 < 5000; ++i) late += "j" + le(i, 4) + "j" + le(i + 1, 4) + "a";
   CHECK(code_of_loading(pickle::whole(late + "t\x86")) == Code::LimitExceeded);
   CHECK(code_of_loading(pickle::whole(")" + repeated("\x85", 900))) == std::nullopt);
 }
