@@ -513,6 +513,18 @@ class Options:
     def allow_custom(self, arg: bool, /) -> None: ...
 
     @property
+    def weights_block(self) -> int: ...
+
+    @weights_block.setter
+    def weights_block(self, arg: int, /) -> None: ...
+
+    @property
+    def keep_weights(self) -> list[str]: ...
+
+    @keep_weights.setter
+    def keep_weights(self, arg: Sequence[str], /) -> None: ...
+
+    @property
     def skip_sync(self) -> bool: ...
 
     @skip_sync.setter
@@ -531,18 +543,6 @@ class Options:
     external_data: str
 
     weights: str
-
-    @property
-    def weights_block(self) -> int: ...
-
-    @weights_block.setter
-    def weights_block(self, arg: int, /) -> None: ...
-
-    @property
-    def keep_weights(self) -> list[str]: ...
-
-    @keep_weights.setter
-    def keep_weights(self, arg: Sequence[str], /) -> None: ...
 
     @property
     def also(self) -> list[tuple[bytes | str, dict[str, tuple[int, str, list[int], list[int]]]]]: ...

@@ -1,5 +1,5 @@
 """Questions about contents that are no branches: checks that only raise, as `if torch.isnan(x).any(): raise ValueError`, and
-those whose outcome changes nothing. Likewise texts of numbers that change nothing, as those of a message.
+those whose outcome changes nothing. Likewise texts of numbers for calls without a result that change nothing, as messages.
 
 Where the model has results, the outcome of a check is the recorded one, so it is no reason to refuse a trace. To find them, the
 model is run again with the other outcome of a question: it has to raise in the function that asked, or at once. Where it gives

@@ -132,6 +132,18 @@ def is_for_message() -> bool:
     return first is not None and (is_logged() or _goes_to_message(first))
 
 
+def is_in_call_without_result() -> bool:
+    """Whether the text that is being made is for a statement that is nothing but a call, such as `check(n > 0, f"not {n}")`. No
+    other text of the model can be compared with it."""
+    first = next(frames(), None)
+    found = _range(first) if first is not None else None
+    if first is None or found is None:
+        return False
+    chain = _enclosing(_tree(first.f_code.co_filename), found[0])
+    statement = next((node for node in reversed(chain) if isinstance(node, ast.stmt)), None)
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+
+
 def is_logged() -> bool:
     """Whether a function that logs or warns runs."""
     return any(frame.f_code.co_filename in _MESSENGERS for frame in frames())

@@ -95,15 +95,16 @@ def paused() -> Iterator[None]:
 
 
 def resume(before: Any) -> bool:
-    """Continues the trace of this state after a function that raised. The tracer stops where an operator raises, and
-    leaves its statement without a result. Returns whether it did."""
+    """Continues the trace of this state after a function that raised. The tracer stops where an operator raises, and leaves its
+    statement without a result. Returns whether it did. Where the tracer itself raised, nothing can be continued."""
     if state() is not None:
         return False
+    unfinished = (n for n in reversed(list(before.graph().nodes())) if n.kind().startswith("aten::"))
+    last = next(unfinished, None)
+    if last is None or last.outputsSize() > 0:
+        return False
+    last.destroy()
     _set_state(before)
-    for node in reversed(list(before.graph().nodes())):
-        if node.outputsSize() == 0 and node.kind().startswith("aten::"):
-            node.destroy()
-            break
     return True
 
 

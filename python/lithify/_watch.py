@@ -68,7 +68,7 @@ class Watch:
         self, level: Level, ask: Callable[[str, bool], tuple[str | None, bool]], idle_texts: Container[str] = ()
     ) -> None:
         self.is_open = True
-        self.texts: set[str] = set()  # where numbers become texts
+        self.texts: set[str] = set()  # where numbers become texts for calls whose results are dropped
         self.other_text = 0  # in a replay, texts are of numbers that are larger by this
         self._idle_texts = idle_texts  # where they change nothing
         self.level = level
@@ -133,6 +133,8 @@ class Watch:
         if where in self._idle_texts or _places.is_for_message():
             return term.value
         self._escaped(term, "text")
+        if not _places.is_in_call_without_result():
+            return term.value
         self.texts.add(where)
         return term.value + self.other_text
 

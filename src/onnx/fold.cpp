@@ -74,6 +74,7 @@ std::optional<TensorView> sliced(Inference& f, TensorView view) {
   for (size_t i = 0; i < starts.size(); ++i) {
     const size_t axis = axes ? static_cast<size_t>((*axes)[i]) : i;
     const int64_t n = view.sizes[axis], length = (*to)[axis];
+    if (length > n) return std::nullopt;
     const int64_t start = std::clamp<int64_t>(starts[i] < 0 ? starts[i] + n : starts[i], 0, n - length);
     view = view.narrowed(axis, start, length);
   }

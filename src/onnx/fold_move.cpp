@@ -197,7 +197,7 @@ Picked where(Inference& f) {
 /// Where a position outside [0, n) of a padded dimension takes its element from; -1 is the fill.
 int64_t padded_source(std::string_view mode, int64_t i, int64_t n) {
   if (i >= 0 && i < n) return i;
-  if (mode == "edge") return std::clamp<int64_t>(i, 0, n - 1);
+  if (mode == "edge" && n > 0) return std::clamp<int64_t>(i, 0, n - 1);
   if (mode == "reflect" && n > 1) {
     const int64_t period = 2 * (n - 1), m = floor_mod(i, period);
     return m < n ? m : period - m;

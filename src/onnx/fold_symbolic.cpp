@@ -196,6 +196,9 @@ std::optional<Dims> range(Inference& f) {
 std::optional<Vector<Dim>> compute_symbolic(Inference& f) {
   const std::string& op = f.node.op_type;
   if (op == "Mod" && f.integer("fmod", 0) != 0) return std::nullopt;
+  // Elements may be known where their number is a formula, of which a branch has one value.
+  const auto has_numbers = [](const Value* v) { return !v || !v->contents || numbers(v->shape); };
+  if (!numbers(f.node.outputs[0]->shape) || !std::ranges::all_of(f.node.inputs, has_numbers)) return std::nullopt;
   if (const auto* row = find(binaries, op)) return elementwise(f, *row, *numbers(f.node.outputs[0]->shape));
   if (const auto* row = find(symbolic_reductions, op)) return reduce(f, *row);
   if (const auto* row = find(unaries, op)) {

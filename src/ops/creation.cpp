@@ -180,7 +180,11 @@ Value window(Call& c, Window w) {
   const Dim size = c.size("window_length");
   bool periodic = !c.schema.argument("periodic") || c.flag("periodic");
   if (c.schema.argument("alpha")) w.first = c.real("alpha");
-  if (c.schema.argument("beta")) w.second = c.real("beta");
+  if (c.schema.argument("beta")) {
+    constexpr double most = 700;  // beyond, the Bessel function is no number
+    w.second = c.real("beta");
+    if (!(std::abs(w.second) <= most)) c.unsupported(fmt::format("a beta of {}", w.second));
+  }
   if (!size.is_constant())
     return c.onnx.cast(window_of_size(c, w, size, periodic), c.maybe_dtype("dtype").value_or(DType::Float));
   const int64_t n = *size.constant();

@@ -9,6 +9,7 @@
 #include "ops/elementwise.hpp"
 #include "ops/register.hpp"
 #include "ops/repeat.hpp"
+#include "ops/sizes.hpp"
 
 namespace lithify::ops {
 namespace {
@@ -183,16 +184,18 @@ Ref polygamma(Builder& b, Ref x, int64_t n) {
   return b.where(is_pole(b, x), number(b, sign * infinity), out);
 }
 
+// The sum of lgamma(x - i / 2) for i below p, along an axis of its own.
 Value mvlgamma(Call& c) {
   Builder& b = c.onnx;
-  Ref x = c.float_tensor("self"), y = b.cast(x, DType::Double), out = nullptr;
-  int64_t p = c.integer("p");
+  Ref x = c.float_tensor("self");
+  const int64_t p = c.integer("p"), axis = static_cast<int64_t>(x->rank());
   if (p < 1) c.mismatch("p must be positive");
-  for (int64_t i = 0; i < p; ++i) {
-    Ref part = lgamma(b, plus(b, y, -static_cast<double>(i) / 2));
-    out = out ? b.add(out, part) : part;
-  }
-  return b.cast(plus(b, out, static_cast<double>(p * (p - 1)) / 4 * std::log(pi)), x->dtype);
+  Vector<double> shifts = known_elements<double>(c.sym, p);
+  for (size_t i = 0; i < shifts.size(); ++i) shifts[i] = -static_cast<double>(i) / 2;
+  Ref y = b.add(b.unsqueeze(b.cast(x, DType::Double), {axis}), b.reals(DType::Double, {p}, shifts));
+  Ref sum = b.reduce("ReduceSum", lgamma(b, y), {axis}, false);
+  const double scale = static_cast<double>(p) * static_cast<double>(p - 1) / 4;
+  return b.cast(plus(b, sum, scale * std::log(pi)), x->dtype);
 }
 
 // ---- Bessel functions --------------------------------------------------------------------------------------------
