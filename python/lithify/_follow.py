@@ -251,7 +251,7 @@ class Follower(TorchFunctionMode):
 
     def answer_on_tracing(self) -> bool:
         """The answer for a model that asks whether it is traced."""
-        self.asked_tracing = True
+        self.asked_tracing = self.asked_tracing or not _places.is_asked_without_effect()
         return not self._known.hides_tracing
 
     def started_thread(self) -> None:

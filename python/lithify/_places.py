@@ -171,6 +171,38 @@ def _goes_to_message(frame: types.FrameType) -> bool:
     return False
 
 
+def is_asked_without_effect() -> bool:
+    """Whether the function that asks something returns nothing, sets nothing but variables of its own, and has no tensor, module
+    or container that it could change: the answer then changes nothing that the model computes. So libraries log."""
+    frame = next(frames(), None)
+    if frame is None or frame.f_code.co_freevars:
+        return False
+    if any(isinstance(v, torch.Tensor | torch.nn.Module | list | dict | set) for v in frame.f_locals.values()):
+        return False
+    before: dis.Instruction | None = None
+    for step in dis.get_instructions(frame.f_code):
+        if step.opname == "RETURN_VALUE" and (before is None or before.opname != "LOAD_CONST" or before.argval is not None):
+            return False
+        if step.opname == "RETURN_CONST" and step.argval is not None:
+            return False
+        if step.opname in _EFFECTS:
+            return False
+        before = step
+    return True
+
+
+_EFFECTS = {
+    "STORE_ATTR",
+    "STORE_GLOBAL",
+    "STORE_SUBSCR",
+    "STORE_DEREF",
+    "DELETE_ATTR",
+    "DELETE_SUBSCR",
+    "RAISE_VARARGS",
+    "YIELD_VALUE",
+}
+
+
 Position = tuple[int, int]  # line and column
 
 

@@ -358,7 +358,12 @@ class LiveExport {
   /// Where they differ, nothing is written; where they agree, that is claimed.
   void check(const Exploration& exploration, const std::vector<size_t>& chosen, LiveConverted& out) {
     constexpr size_t others = 2;
-    if (out.facts->unfollowed.empty() && chosen.size() == 1) return;
+    // Paths that do the same are one program, as conditions of attention masks often are.
+    const auto is_one = [&] {
+      return chosen.size() == 1 ||
+             out.converted.evaluated->structure() == exploration.paths()[0].recovered.outcome->structure();
+    };
+    if (out.facts->unfollowed.empty() && is_one()) return;
     std::vector<Sizes> sizes;
     for (size_t p : chosen) {
       const Path& path = exploration.paths()[p];

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from torch import nn
 
 import lithify
-from lithify import _core, _samples
+from lithify import _call, _core, _samples
 from tests.driver import Session, compare, flat
 from tests.recover.corpus import CORPUS, OTHER_SIZES, SIZES, HardCoded
 from tests.vision import torchvision
@@ -141,6 +142,29 @@ class Scripted(nn.Module):
         if torch.jit.is_scripting():
             return x * 2
         return x * 3
+
+
+def note_use(name: str) -> None:
+    if not torch.jit.is_tracing():
+        warnings.warn(f"{name} is used", stacklevel=2)
+
+
+class Logged(nn.Module):
+    def __init__(self, *, asks: bool) -> None:
+        super().__init__()
+        self.asks = asks
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        note_use("logged")
+        return x * 2 if not self.asks or torch.jit.is_tracing() else x + x
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_function_that_only_logs_where_it_is_not_traced_costs_no_run(asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[object] = []
+    monkeypatch.setattr(_call.Call, "_is_other_when_traced", lambda self: bool(compared.append(self)))
+    lithify.export(Logged(asks=asks), torch.randn(3, 4), capture="trace")
+    assert len(compared) == asks
 
 
 def test_what_the_tracer_cannot_record_is_captured_otherwise(out: Path) -> None:
