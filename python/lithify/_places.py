@@ -172,10 +172,37 @@ def _goes_to_message(frame: types.FrameType) -> bool:
 
 
 def is_asked_without_effect() -> bool:
-    """Whether the function that asks something returns nothing, sets nothing but variables of its own, and has no tensor, module
-    or container that it could change: the answer then changes nothing that the model computes. So libraries log."""
+    """Whether the answer to what the running function asks changes nothing that the model computes."""
     frame = next(frames(), None)
-    if frame is None or frame.f_code.co_freevars:
+    return frame is not None and (_has_no_effect(frame) or _is_beside_false(frame))
+
+
+def _is_beside_false(frame: types.FrameType) -> bool:
+    """Whether the frame runs an operand of `and` and another one, that such as isinstance(x, Tensor) asks, is false."""
+    found = _range(frame)
+    if found is None:
+        return False
+    for node in reversed(_enclosing(_tree(frame.f_code.co_filename), found[0])):
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+            others = [v for v in node.values if not _holds(v, found[0])]
+            return any(isinstance(v, ast.Call) and _is_instance(v, frame) is False for v in others)
+        if not isinstance(node, ast.Call | ast.Attribute | ast.Name):
+            return False
+    return False
+
+
+def _is_instance(call: ast.Call, frame: types.FrameType) -> bool | None:
+    """The outcome of isinstance(x, C), where x is a variable that does not change on the way and C a class. None for other calls."""
+    if _named(call.func, frame) is not isinstance or len(call.args) != 2 or not isinstance(call.args[0], ast.Name):
+        return None
+    name, kinds = call.args[0].id, _named(call.args[1], frame)
+    return isinstance(frame.f_locals[name], kinds) if name in frame.f_locals and isinstance(kinds, type) else None
+
+
+def _has_no_effect(frame: types.FrameType) -> bool:
+    """Whether a function returns nothing, sets nothing but variables of its own, and has no tensor, module or container that it
+    could change. So libraries log."""
+    if frame.f_code.co_freevars:
         return False
     if any(isinstance(v, torch.Tensor | torch.nn.Module | list | dict | set) for v in frame.f_locals.values()):
         return False

@@ -192,6 +192,8 @@ class Sides {
     Paths all;
     for (const std::string& path : claims.paths) all.push_back(&path);
     if (!all.empty()) visit(all, std::vector<bool>(claims.conditions.size()));
+    for (const Side& side : sides_)
+      if (is_possible(side)) found.push_back(constraint(side));
   }
   std::vector<Constraint> found;
 
@@ -203,7 +205,7 @@ class Sides {
       const auto outcome = [&](const std::string* path) { return (*path)[i]; };
       if (settled[i] || std::ranges::count(paths, '-', outcome) > 0) continue;
       if (std::ranges::count(paths, outcome(paths[0]), outcome) == std::ssize(paths)) {
-        add(i, outcome(paths[0]) == 'T');
+        sides_.push_back({chosen_, {i, outcome(paths[0]) == 'T'}});
         settled[i] = true;
       } else if (!parting) {
         parting = i;
@@ -211,33 +213,82 @@ class Sides {
     }
     if (!parting) return;
     settled[*parting] = true;
-    for (const char side : {'T', 'F'}) {
+    std::vector<Side> of_side[2];
+    for (const bool outcome : {true, false}) {
       Paths part;
-      std::ranges::copy_if(paths, std::back_inserter(part), [&](auto* path) { return (*path)[*parting] == side; });
-      elsewhere_.push_back(literal(*parting, side == 'F'));
+      std::ranges::copy_if(paths, std::back_inserter(part),
+                           [&](auto* path) { return (*path)[*parting] == (outcome ? 'T' : 'F'); });
+      const std::vector<Side> before = std::exchange(sides_, {});
+      chosen_.push_back({*parting, outcome});
       visit(part, settled);
-      elsewhere_.pop_back();
+      chosen_.pop_back();
+      of_side[outcome] = std::exchange(sides_, before);
     }
+    join(of_side[true], of_side[false]);
   }
 
-  /// The condition, or its negation, in brackets.
-  std::string literal(size_t condition, bool holds) const {
-    const std::string& text = claims_.conditions[condition].formula;
-    const std::optional<Formula> f = parsed(text);
-    if (!f) return fmt::format("{}({})", holds ? "" : "not ", text);
-    return fmt::format("({})", holds ? f->str() : f->negated().str());
+  struct Choice {
+    size_t condition = 0;
+    bool outcome = false;
+    bool operator==(const Choice&) const = default;
+  };
+  /// One outcome of a condition was recorded, where others have theirs.
+  struct Side {
+    std::vector<Choice> where;
+    Choice recorded;
+    bool operator==(const Side&) const = default;
+  };
+
+  /// What is so on both sides of the condition that is chosen next does not depend on it.
+  void join(std::vector<Side> some, const std::vector<Side>& others) {
+    const auto whole = [&](Side side) {
+      side.where.erase(side.where.begin() + std::ssize(chosen_));
+      return side;
+    };
+    const auto is_among = [&](const std::vector<Side>& sides) {
+      return [&](const Side& side) { return std::ranges::find(sides, whole(side), whole) != sides.end(); };
+    };
+    for (const Side& side : some) sides_.push_back(is_among(others)(side) ? whole(side) : side);
+    std::ranges::copy_if(others, std::back_inserter(sides_), std::not_fn(is_among(some)));
   }
 
-  void add(size_t condition, bool holds) {
-    std::string text;
-    for (const std::string& other : elsewhere_) text += other + " or ";
-    text += literal(condition, holds);
-    const std::optional<Formula> f = parsed(text);
-    found.push_back({f ? f->str() : text, claims_.conditions[condition].where});
+  /// The condition with this outcome, in brackets.
+  std::string literal(Choice choice) const {
+    const std::string& text = claims_.conditions[choice.condition].formula;
+    const std::optional<Formula> f = formula(choice);
+    return f ? fmt::format("({})", f->str()) : fmt::format("{}({})", choice.outcome ? "" : "not ", text);
+  }
+
+  std::optional<Formula> formula(Choice choice) const {
+    const std::optional<Formula> f = parsed(claims_.conditions[choice.condition].formula);
+    return f && !choice.outcome ? f->negated() : f;
+  }
+
+  Constraint constraint(const Side& side) const {
+    std::vector<Formula> formulas;
+    std::vector<std::string> texts;
+    const auto take = [&](Choice choice) {
+      texts.push_back(literal(choice));
+      if (const std::optional<Formula> f = formula(choice)) formulas.push_back(*f);
+    };
+    for (const Choice& choice : side.where) take({choice.condition, !choice.outcome});
+    take(side.recorded);
+    const std::string& where = claims_.conditions[side.recorded.condition].where;
+    if (formulas.size() == texts.size()) return {any_of(std::move(formulas)).str(), where};
+    return {fmt::format("{}", fmt::join(texts, " or ")), where};
+  }
+
+  bool is_possible(const Side& side) const {
+    std::vector<Formula> other;
+    for (const Choice& choice : side.where)
+      if (const std::optional<Formula> f = formula(choice)) other.push_back(*f);
+    if (const std::optional<Formula> f = formula({side.recorded.condition, !side.recorded.outcome})) other.push_back(*f);
+    return !contradict(other);
   }
 
   const Claims& claims_;
-  std::vector<std::string> elsewhere_;  // of each side that was chosen on the way, the other one
+  std::vector<Choice> chosen_;  // on the way
+  std::vector<Side> sides_;
 };
 
 }  // namespace

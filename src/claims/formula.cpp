@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include "base/diagnostic.hpp"
 #include "claims/formula_node.hpp"
@@ -211,5 +212,92 @@ Formula Formula::substitute(const std::map<std::string, Formula>& by) const {
 }
 
 Formula Formula::negated() const { return Formula(negation(node_)); }
+
+namespace {
+
+/// The values that comparisons with integers leave to an expression.
+class Range {
+ public:
+  void compare(Operator op, int64_t with) {
+    if (op == Operator::Equal || op == Operator::GreaterEqual) at_least(with, false);
+    if (op == Operator::Equal || op == Operator::LessEqual) at_most(with, false);
+    if (op == Operator::Greater) at_least(with, true);
+    if (op == Operator::Less) at_most(with, true);
+    if (op == Operator::NotEqual) not_.insert(with);
+  }
+
+  /// `integers`: only integers are among the values.
+  bool empty(bool integers) const {
+    if (!least_ || !most_ || *least_ < *most_) {
+      if (!integers || !least_ || !most_ || !is_small(*least_) || !is_small(*most_)) return false;
+      return *least_ + more_ > *most_ - less_;
+    }
+    return *least_ > *most_ || more_ || less_ || not_.contains(*least_);
+  }
+
+ private:
+  static bool is_small(int64_t n) { return n > -(int64_t{1} << 62) && n < int64_t{1} << 62; }
+
+  void at_least(int64_t n, bool not_equal) {
+    if (!least_ || n > *least_) least_ = n, more_ = false;
+    if (n == *least_) more_ = more_ || not_equal;
+  }
+  void at_most(int64_t n, bool not_equal) {
+    if (!most_ || n < *most_) most_ = n, less_ = false;
+    if (n == *most_) less_ = less_ || not_equal;
+  }
+
+  std::optional<int64_t> least_, most_;
+  bool more_ = false, less_ = false;  // whether the bound itself is excluded
+  std::set<int64_t> not_;
+};
+
+}  // namespace
+
+bool contradict(std::span<const Formula> conditions) {
+  std::map<std::string, Range> ranges;
+  for (const Formula& condition : conditions) {
+    const Formula::Node& compared = condition.node();
+    if (compared.kind != Kind::Compare || compared.operands[1]->kind != Kind::Integer) continue;
+    const NodePtr& of = compared.operands[0];
+    std::string text;
+    print(*of, Kind::Or, text);
+    Range& range = ranges[text];
+    range.compare(compared.operators[0], compared.operands[1]->integer);
+    if (range.empty(of->kind == Kind::Name)) return true;
+  }
+  return false;
+}
+
+namespace {
+
+/// "n >= k" for "n == k" and "n > k", and likewise "n <= k". Nothing for others.
+std::optional<Formula> with_bound(const Formula& equal, const Formula& order) {
+  const Formula::Node &a = equal.node(), &b = order.node();
+  if (a.kind != Kind::Compare || b.kind != Kind::Compare || a.operators[0] != Operator::Equal) return std::nullopt;
+  const char* op = b.operators[0] == Operator::Greater ? ">=" : b.operators[0] == Operator::Less ? "<=" : nullptr;
+  std::string sides[4];
+  for (size_t i = 0; i < 2; ++i) {
+    print(*a.operands[i], Kind::Sum, sides[i]);
+    print(*b.operands[i], Kind::Sum, sides[2 + i]);
+  }
+  if (!op || sides[0] != sides[2] || sides[1] != sides[3]) return std::nullopt;
+  return Formula::parse(fmt::format("{} {} {}", sides[0], op, sides[1]));
+}
+
+}  // namespace
+
+Formula any_of(std::vector<Formula> formulas) {
+  for (size_t i = 0; i < formulas.size(); ++i)
+    for (size_t j = 0; j < formulas.size(); ++j)
+      if (const std::optional<Formula> both = with_bound(formulas[i], formulas[j])) {
+        formulas[std::min(i, j)] = *both;
+        formulas.erase(formulas.begin() + static_cast<ptrdiff_t>(std::max(i, j)));
+        i = 0, j = 0;
+      }
+  std::string text;
+  for (const Formula& f : formulas) text += fmt::format("{}({})", text.empty() ? "" : " or ", f.str());
+  return Formula::parse(text);
+}
 
 }  // namespace lithify::claims

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -47,11 +48,18 @@ class Formula {
   std::optional<Value> evaluate(const ValueOf& value_of) const;
 
   struct Node;
+  const Node& node() const { return *node_; }
 
  private:
   explicit Formula(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
   std::shared_ptr<const Node> node_;
 };
+
+/// Whether no sizes meet all of the conditions, as far as comparisons of the same expression with integers show it.
+bool contradict(std::span<const Formula> conditions);
+
+/// The formula that is true where one of some is; "n == 1 or n > 1" is n >= 1. Throws LimitExceeded.
+Formula any_of(std::vector<Formula> formulas);
 
 /// A name as it is written in a formula: in backquotes unless it is an identifier.
 std::string name_text(std::string_view name);

@@ -288,21 +288,28 @@ class LiveExport {
     const std::vector<Path>& paths = exploration.paths();
     const Recording& first = paths[0].recordings[0];
     if (chosen.size() == 1) return Converted{first.opened, paths[0].recovered.outcome};
-    std::vector<PathProgram> programs;
-    for (size_t p : chosen) {
-      const Recording& r = paths[p].recordings[0];
-      PathProgram& to = programs.emplace_back();
-      to.opened = r.opened;
-      to.outputs = r.capture.output_names.size();
-      for (const Answer& a : paths[p].answers) to.asked.push_back({a.condition, a.outcome, a.result});
-      to.formulas = &paths[p].recovered.formulas;
-    }
     try {
-      return driver::merged(programs, options_for(first.capture));
+      return driver::merged(programs_of(exploration, chosen), options_for(first.capture));
     } catch (const Error& e) {
       why = located(e.first());
       return std::nullopt;
     }
+  }
+
+  static std::vector<PathProgram> programs_of(const Exploration& exploration, const std::vector<size_t>& chosen) {
+    std::vector<PathProgram> out;
+    for (size_t p : chosen) {
+      const Path& path = exploration.paths()[p];
+      const Recording& r = path.recordings[0];
+      PathProgram& to = out.emplace_back();
+      to.opened = r.opened;
+      to.outputs = r.capture.output_names.size();
+      for (const Answer& a : path.answers) to.asked.push_back({a.condition, a.outcome, a.result});
+      to.formulas = &path.recovered.formulas;
+      to.followed = r.capture.followed ? &*r.capture.followed : nullptr;
+      to.outcome = path.recovered.outcome.get();
+    }
+    return out;
   }
 
   /// What is known of the paths, with the program of some.
@@ -354,16 +361,18 @@ class LiveExport {
     return out;
   }
 
-  /// Runs the exported model and the live one at sizes that were recorded and at others, unless one trace shows all.
-  /// Where they differ, nothing is written; where they agree, that is claimed.
+  /// Runs the exported model and the live one at sizes that were recorded and at others, unless the program shows that
+  /// it is what was recorded. Where they differ, nothing is written; where they agree, that is claimed.
   void check(const Exploration& exploration, const std::vector<size_t>& chosen, LiveConverted& out) {
     constexpr size_t others = 2;
     // Paths that do the same are one program, as conditions of attention masks often are.
-    const auto is_one = [&] {
-      return chosen.size() == 1 ||
-             out.converted.evaluated->structure() == exploration.paths()[0].recovered.outcome->structure();
+    const auto is_recorded = [&] {
+      const Path& first = exploration.paths()[0];
+      return chosen.size() == 1 || out.converted.evaluated->structure() == first.recovered.outcome->structure() ||
+             is_each_path(out.converted, programs_of(exploration, chosen),
+                          options_for(first.recordings[0].capture));
     };
-    if (out.facts->unfollowed.empty() && is_one()) return;
+    if (out.facts->unfollowed.empty() && is_recorded()) return;
     std::vector<Sizes> sizes;
     for (size_t p : chosen) {
       const Path& path = exploration.paths()[p];

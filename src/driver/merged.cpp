@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace lithify::driver {
 namespace {
 
@@ -59,11 +61,52 @@ Converted merged(std::span<const PathProgram> paths, const std::vector<merge::Re
   return out;
 }
 
+/// The facts of a path, in the context of another model. Nothing where one of them is not about dimensions alone.
+std::optional<sym::Facts> facts_of(const PathProgram& path, const Evaluated& whole) {
+  const auto is_dimension = [&](sym::Expr symbol) { return whole.dimensions.contains(sym::info(symbol).name); };
+  const auto own = [&](sym::Expr symbol) { return whole.dimensions.at(sym::info(symbol).name); };
+  sym::Facts out;
+  for (const sym::Facts& facts : path.outcome->condition_facts)
+    for (const sym::Fact& fact : facts) {
+      if (!std::ranges::all_of(sym::symbols(fact.a), is_dimension) ||
+          !std::ranges::all_of(sym::symbols(fact.b), is_dimension))
+        return std::nullopt;
+      out.push_back({fact.kind, whole.sym->rebuild(fact.a, own), whole.sym->rebuild(fact.b, own)});
+    }
+  return out;
+}
+
+/// What a program evaluates to where the facts of a path hold; nothing where it cannot be exported.
+std::optional<uint64_t> structure_on(const PathProgram& path, PreparedModel& model, int opset) {
+  const std::shared_ptr<const Evaluated> context = model.evaluate({.opset = opset});
+  std::optional<sym::Facts> facts = facts_of(path, *context);
+  if (!facts) return std::nullopt;
+  model.give(*std::move(facts));
+  const std::shared_ptr<const Evaluated> out = model.evaluate({.opset = opset});
+  return out->failed() ? std::nullopt : std::optional(out->structure());
+}
+
+ExportOptions without_recovery(ExportOptions options) {
+  options.recover = ExportOptions::Recover::Never;
+  return options;
+}
+
 }  // namespace
 
+bool is_each_path(const Converted& whole, std::span<const PathProgram> paths, const ExportOptions& options) {
+  const ExportOptions as_they_are = without_recovery(options);
+  const int opset = whole.evaluated->model.opset;
+  return std::ranges::all_of(paths, [&](const PathProgram& path) {
+    if (!path.formulas->empty()) return false;
+    PreparedModel merged(whole.opened->program(), as_they_are, Followed());
+    PreparedModel alone(path.opened->program(), as_they_are, *path.followed);
+    const std::optional<uint64_t> structure = structure_on(path, merged, opset);
+    return structure && structure == structure_on(path, alone, opset);
+  });
+}
+
 Converted merged(std::span<const PathProgram> paths, const ExportOptions& options) {
-  ExportOptions as_they_are = options;
-  as_they_are.recover = ExportOptions::Recover::Never;
+  const ExportOptions as_they_are = without_recovery(options);
   std::vector<merge::Recording> recordings;
   for (const PathProgram& path : paths)
     recordings.push_back(

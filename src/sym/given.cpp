@@ -125,6 +125,7 @@ bool Knowledge::states_at_most(Expr a, Expr b) const {
 // ---- what follows from a fact -------------------------------------------------------------------------------------
 
 void Knowledge::add(const Fact& fact) {
+  if (std::ranges::find(stated_, fact) != stated_.end()) return;
   stated_.push_back(fact);
   const Expr difference = sym_.sub(fact.a, fact.b);
   switch (fact.kind) {
@@ -186,6 +187,7 @@ void Knowledge::add_residue(const Residue& residue) {
 void Knowledge::add_never_negative(Expr stated) {
   never_negative_.push_back(stated);
   const Expr difference = known(stated);
+  if (difference.lower().value_or(-1) >= 0) return;
   if (difference.upper() == 0) {
     zero_.push_back(stated);
     return add_equal(difference);

@@ -159,12 +159,32 @@ class Logged(nn.Module):
         return x * 2 if not self.asks or torch.jit.is_tracing() else x + x
 
 
-@pytest.mark.parametrize("asks", [False, True])
-def test_a_function_that_only_logs_where_it_is_not_traced_costs_no_run(asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[object] = []
-    monkeypatch.setattr(_call.Call, "_is_other_when_traced", lambda self: bool(compared.append(self)))
-    lithify.export(Logged(asks=asks), torch.randn(3, 4), capture="trace")
-    assert len(compared) == asks
+class AsksForKind(nn.Module):
+    def __init__(self, kind: type) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        size, kind = len(x.shape), self.kind
+        return x + x if torch.jit.is_tracing() and isinstance(size, kind) else x * 2
+
+
+ASKS = [
+    (Logged(asks=False), False),
+    (Logged(asks=True), True),
+    (AsksForKind(torch.Tensor), False),
+    (AsksForKind(int), True),
+]
+
+
+@pytest.mark.parametrize(("model", "compared"), ASKS)
+def test_a_question_about_tracing_that_changes_nothing_costs_no_run(
+    model: nn.Module, compared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[object] = []
+    monkeypatch.setattr(_call.Call, "_is_other_when_traced", lambda self: bool(calls.append(self)))
+    lithify.export(model, torch.randn(3, 4), capture="trace")
+    assert len(calls) == compared
 
 
 def test_what_the_tracer_cannot_record_is_captured_otherwise(out: Path) -> None:

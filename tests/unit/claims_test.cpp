@@ -104,6 +104,16 @@ TEST_SUITE("claims") {
     CHECK(answer(claims, {{"batch", 1}, {"seq", 6}}).why == "the sizes do not decide whether u0 > 5 (model.py:7)");
   }
 
+  TEST_CASE("sides that no sizes can take are not missing") {
+    CHECK(sides({"past == 1", "past > 1"}, {"TF", "FT", "FF"}) == Texts());
+    CHECK(sides({"seq > 1", "past == 1", "past > 1"}, {"TTF", "TFT", "TFF", "FTF", "FFT", "FFF"}) == Texts());
+    CHECK(sides({"past > 2", "past > 1"}, {"TT", "FF"}) == Texts{"past > 2 or past <= 1"});
+    CHECK(sides({"past > 2", "past > 3"}, {"TT", "FF"}) == Texts{"past <= 2 or past > 3"});
+    CHECK(sides({"past % 4 == 1", "past % 4 > 1"}, {"TF", "FT", "FF"}) == Texts());
+    CHECK(sides({"seq > 1", "past == 1", "past > 1"}, {"TTF", "TFT", "FTF", "FFT"}) == Texts{"past >= 1"});
+    CHECK(sides({"past > 2", "past < 4"}, {"TF", "FT"}) == Texts{"past <= 2 or past >= 4"});
+  }
+
   TEST_CASE("a dimension that is not followed is claimed where the file was checked, with the others like it") {
     Claims claims;
     claims.dimensions = {dimension("batch"), dimension("seq", ClaimKind::Checked),
