@@ -38,9 +38,6 @@ int64_t change_time(const struct stat& info) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-/// Whether an error means that the disk has no room.
-bool is_full(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
-
 /// Whether an error of fsync is about what was written. Any other means that the file system has no such thing.
 bool is_lost(int error) { return error == EIO || error == ENOSPC || error == EDQUOT; }
 
@@ -136,7 +133,8 @@ bool WritableFile::copy_permissions(const fs::path& from) const {
 std::error_code WritableFile::reserve([[maybe_unused]] uint64_t size) const {
 #ifdef __linux__
   // Any other failure means that the file system has no such thing; writing will show.
-  if (size > 0 && ::fallocate(descriptor(handle_), 0, 0, static_cast<off_t>(size)) != 0 && is_full(errno))
+  if (size > 0 && ::fallocate(descriptor(handle_), 0, 0, static_cast<off_t>(size)) != 0 &&
+      (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
     return last_error();
 #endif
   return {};

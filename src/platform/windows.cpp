@@ -34,7 +34,7 @@ std::string to_utf8(std::wstring_view text) {
 
 /// The reason of the last call that failed.
 std::error_code last_error() {
-  const auto is = [error = GetLastError()](auto... codes) { return ((error == DWORD{codes}) || ...); };
+  const auto is = [error = GetLastError()](auto... codes) { return ((error == static_cast<DWORD>(codes)) || ...); };
   std::errc reason = std::errc::io_error;
   if (is(ERROR_FILE_NOT_FOUND, ERROR_PATH_NOT_FOUND, ERROR_BAD_PATHNAME, ERROR_INVALID_NAME))
     reason = std::errc::no_such_file_or_directory;
