@@ -1,8 +1,8 @@
 // The command line: defines the commands, and runs the one that is given. docs/command-line.md is its guide.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <string_view>
 
 #include "base/diagnostic.hpp"
 #include "cli/exit_codes.hpp"
@@ -12,6 +12,7 @@
 #include "cli/run.hpp"
 #include "cli/terminal.hpp"
 #include "cli/truncation.hpp"
+#include "platform/process.hpp"
 
 namespace {
 
@@ -206,10 +207,6 @@ class Program {
   std::string shell_, code_;
 };
 
-bool wants_json(int argc, char** argv) {
-  return std::any_of(argv, argv + argc, [](std::string_view w) { return w == "--json"; });
-}
-
 int fail(const std::vector<Message>& messages, bool json) {
   cli::print_failure(messages, json);
   return cli::exit_code(messages);
@@ -218,11 +215,14 @@ int fail(const std::vector<Message>& messages, bool json) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  platform::prepare_streams();
   cli::refuse_truncated_models();
   Program program;
-  const bool json = wants_json(argc, argv);
+  std::vector<std::string> words = platform::arguments(argc, argv);
+  const bool json = std::ranges::find(words, "--json") != words.end();
+  std::ranges::reverse(words);  // as the parser takes them
   try {
-    program.app.parse(argc, argv);
+    program.app.parse(std::move(words));
     return program.run();
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return program.app.exit(e);

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/options.hpp"
+#include "platform/file.hpp"
 
 namespace lithify::cli {
 namespace {
@@ -78,14 +79,15 @@ void parse_custom_opset(const std::string& text, ExportOptions& options) {
   options.custom_opsets[domain] = static_cast<int>(number);
 }
 
-std::string read_text(const std::string& path) {
+std::string read_text(const std::string& name) {
+  const std::filesystem::path path = platform::path_of(name);
   // A pipe would make us wait, and a device has no end.
   std::error_code missing;
   if (std::filesystem::exists(path, missing) && !std::filesystem::is_regular_file(path, missing))
-    throw BadArgument(fmt::format("'{}' is not a regular file", path));
+    throw BadArgument(fmt::format("'{}' is not a regular file", name));
   std::ifstream in(path, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in) throw BadArgument(fmt::format("'{}' cannot be read", path));
+  if (!in) throw BadArgument(fmt::format("'{}' cannot be read", name));
   return text;
 }
 

@@ -1,13 +1,13 @@
 #include "cli/python.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
+#include <system_error>
 
 #include "cli/options.hpp"
+#include "platform/file.hpp"
+#include "platform/process.hpp"
 
 namespace lithify::cli {
 namespace {
@@ -28,17 +28,15 @@ sys.exit(main())
 
 void run_in_python(const std::string& command, const std::vector<std::string>& arguments) {
   std::error_code ignored;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "python3";
-  const std::string python = std::filesystem::exists(beside, ignored) ? beside.string() : "python3";
+  const auto beside = platform::program_file().parent_path() / platform::python;
+  const std::string python =
+      std::filesystem::exists(beside, ignored) ? platform::text_of(beside) : std::string(platform::python);
   std::vector<std::string> words = {python, "-c", std::string(script), command};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> list;
-  for (std::string& word : words) list.push_back(word.data());
-  list.push_back(nullptr);
-  execvp(list[0], list.data());
+  const std::error_code error = platform::replace_by(words);
   throw BadArgument(
       fmt::format("'{}' cannot be run: {}; {} needs the Python package lithify, with torch, onnx and onnxruntime",
-                  python, std::strerror(errno), command));
+                  python, error.message(), command));
 }
 
 }  // namespace lithify::cli

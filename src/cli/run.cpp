@@ -1,7 +1,6 @@
 #include "cli/run.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -20,6 +19,8 @@
 #include "cli/report.hpp"
 #include "cli/terminal.hpp"
 #include "cli/truncation.hpp"
+#include "platform/file.hpp"
+#include "platform/process.hpp"
 
 namespace lithify::cli {
 namespace {
@@ -46,7 +47,7 @@ class Input {
 /// "folder/model.pt" gives "folder/model.onnx".
 std::string default_output(const std::string& model) {
   if (model == standard_stream) throw BadArgument("-o is missing: a model of standard input has no name");
-  return std::filesystem::path(model).replace_extension(".onnx").string();
+  return platform::text_of(platform::path_of(model).replace_extension(".onnx"));
 }
 
 [[noreturn]] void throw_cannot_write(const std::string& what) {
@@ -56,16 +57,17 @@ std::string default_output(const std::string& model) {
   throw ExportError({m});
 }
 
-void write_text(const std::string& path, const std::string& text) {
+void write_text(const std::string& name, const std::string& text) {
+  const std::filesystem::path path = platform::path_of(name);
   std::error_code missing;
-  if (std::filesystem::is_fifo(path, missing)) throw_cannot_write(fmt::format("'{}', a named pipe,", path));
+  if (std::filesystem::is_fifo(path, missing)) throw_cannot_write(fmt::format("'{}', a named pipe,", name));
   std::ofstream out(path, std::ios::binary);
   out << text << std::flush;
-  if (!out) throw_cannot_write(fmt::format("'{}'", path));
+  if (!out) throw_cannot_write(fmt::format("'{}'", name));
 }
 
 ExportResult export_to_standard_output(const ModelSource& model, const ExportOptions& options) {
-  if (isatty(STDOUT_FILENO)) throw BadArgument("-o - writes the model, and standard output is a terminal");
+  if (platform::is_terminal(stdout)) throw BadArgument("-o - writes the model, and standard output is a terminal");
   std::vector<std::byte> bytes;
   ExportResult result = export_bytes(
       model,

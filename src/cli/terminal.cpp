@@ -1,8 +1,6 @@
 #include "cli/terminal.hpp"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +9,7 @@
 #include <system_error>
 
 #include "base/layout.hpp"
+#include "platform/process.hpp"
 
 namespace lithify::cli {
 namespace {
@@ -20,28 +19,25 @@ std::string_view environment(const char* name) {
   return value ? value : "";
 }
 
-size_t width_of(int descriptor, bool terminal) {
+size_t width_of(std::FILE* stream) {
   constexpr size_t least = 40;
-  winsize size{};
-  if (!terminal || ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 0;
-  return std::max<size_t>(size.ws_col, least);
+  const size_t width = platform::terminal_width(stream);
+  return width == 0 ? 0 : std::max(width, least);
 }
 
 }  // namespace
 
 TextStyle style_of(std::FILE* stream) {
-  const int descriptor = fileno(stream);
-  const bool terminal = isatty(descriptor) != 0;
   const bool forced = !environment("CLICOLOR_FORCE").empty() && environment("CLICOLOR_FORCE") != "0";
   const bool refused = !environment("NO_COLOR").empty() || environment("TERM") == "dumb";
   TextStyle style;
-  style.width = width_of(descriptor, terminal);
-  style.color = !refused && (terminal || forced);
+  style.width = width_of(stream);
+  style.color = !refused && (forced || platform::is_terminal(stream));
   return style;
 }
 
 Waiting::Waiting(std::string step, bool shown) : step_(std::move(step)) {
-  if (!shown || !isatty(STDERR_FILENO)) return;
+  if (!shown || !platform::is_terminal(stderr)) return;
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {
@@ -69,7 +65,7 @@ void Waiting::run() {
 }
 
 std::function<void(uint64_t done, uint64_t total)> progress_bar(Waiting& waiting) {
-  if (!isatty(STDERR_FILENO)) return {};
+  if (!platform::is_terminal(stderr)) return {};
   return [&waiting, last = -1](uint64_t done, uint64_t all) mutable {
     constexpr uint64_t quick = 64'000'000;
     if (all < quick) return;

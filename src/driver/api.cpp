@@ -20,6 +20,7 @@
 #include "onnx/text.hpp"
 #include "onnx/verify.hpp"
 #include "ops/register.hpp"
+#include "platform/file.hpp"
 #include "program/print.hpp"
 #include "read/weights.hpp"
 #include "rewrite/weights.hpp"
@@ -223,10 +224,10 @@ ExportResult export_live_to(FrontEnd& model, CaptureStrategy strategy, const Out
 ExportResult export_file(const ModelSource& model, const std::string& out, const ExportOptions& options) {
   guarded(options.interface, [&] {
     std::error_code ignored;
-    if (std::filesystem::equivalent(model.path, out, ignored))
+    if (std::filesystem::equivalent(platform::path_of(model.path), platform::path_of(out), ignored))
       throw Error(Code::BadOption, fmt::format("the output '{}' is the model itself", out), "write to another path");
   });
-  return export_to(model, std::filesystem::path(out), options);
+  return export_to(model, platform::path_of(out), options);
 }
 
 ExportResult export_bytes(const ModelSource& model, const std::function<std::byte*(uint64_t size)>& allocate,
@@ -236,7 +237,7 @@ ExportResult export_bytes(const ModelSource& model, const std::function<std::byt
 
 ExportResult export_live(FrontEnd& model, CaptureStrategy strategy, const std::string& out,
                          const ExportOptions& options) {
-  return export_live_to(model, strategy, std::filesystem::path(out), options);
+  return export_live_to(model, strategy, platform::path_of(out), options);
 }
 
 ExportResult export_live(FrontEnd& model, CaptureStrategy strategy,

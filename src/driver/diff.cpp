@@ -19,6 +19,7 @@
 #include "driver/guarded.hpp"
 #include "driver/onnx_file.hpp"
 #include "onnxfile/model.hpp"
+#include "platform/file.hpp"
 
 namespace lithify {
 namespace {
@@ -32,7 +33,7 @@ size_t mixed(size_t seed, std::string_view text) { return mixed(seed, std::hash<
 class Side {
  public:
   explicit Side(const std::string& path)
-      : folder_(std::filesystem::path(path).parent_path()),
+      : folder_(platform::path_of(path).parent_path()),
         file_(archive::MappedFile::open(path)),
         model(onnxfile::parse_model(archive::as_text(file_->bytes()), fmt::format("'{}'", path))) {
     constexpr size_t most_weights = 1'000'000;
@@ -68,12 +69,13 @@ class Side {
 
   /// A file of external data: one in the folder of the model.
   const std::shared_ptr<const archive::MappedFile>& open(const std::string& location) {
-    const std::filesystem::path path(location);
-    const bool outside = path.is_absolute() || std::ranges::any_of(path, [](const auto& part) { return part == ".."; });
+    const std::filesystem::path path = platform::path_of(location);
+    const bool outside =
+        path.has_root_path() || std::ranges::any_of(path, [](const auto& part) { return part == ".."; });
     if (location.empty() || outside)
       throw Error(Code::BadTensor, fmt::format("'{}' is not a file in the folder of the model", location));
     auto& file = files_[location];
-    if (!file) file = archive::MappedFile::open((folder_ / path).string());
+    if (!file) file = archive::MappedFile::open(platform::text_of(folder_ / path));
     return file;
   }
 

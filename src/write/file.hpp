@@ -6,7 +6,9 @@
 #include <cstring>
 #include <filesystem>
 #include <span>
-#include <string>
+#include <system_error>
+
+#include "platform/file.hpp"
 
 namespace lithify::write {
 
@@ -43,7 +45,7 @@ class OutputFile : public Output {
   /// `sync`, the file is on the disk before it gets its name, and has its name there before `commit` returns. Where
   /// there is no file at `path` yet, the permissions are those of the file `like`, if there is one.
   OutputFile(const std::filesystem::path& path, uint64_t size, bool sync, const std::filesystem::path& like = {});
-  ~OutputFile() override;
+  ~OutputFile() override { abandon(); }
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
@@ -56,20 +58,15 @@ class OutputFile : public Output {
 
  private:
   explicit OutputFile(const std::filesystem::path& path) : path_(path), target_(path) {}
-  void open_directly();
   void open_temporary();
-  void reserve(uint64_t size) const;
-  void link_temporary();
   void abandon() noexcept;
-  /// The file by its descriptor, for when it has no name.
-  std::string descriptor_path() const;
-  void sync_directory() const;
-  [[noreturn]] void fail(int error) const;
+  /// Throws where there is an error.
+  void check(std::error_code error) const;
 
   std::filesystem::path path_;       ///< as the user wrote it, for messages
   std::filesystem::path target_;     ///< with symbolic links followed
   std::filesystem::path temporary_;  ///< empty when there is no such file
-  int fd_ = -1;
+  platform::WritableFile file_;
   bool seekable_ = true, sync_ = false;
 };
 

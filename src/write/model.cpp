@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/diagnostic.hpp"
+#include "platform/file.hpp"
 #include "write/encode.hpp"
 #include "write/external.hpp"
 #include "write/file.hpp"
@@ -78,7 +79,7 @@ struct DataNames {
     free += ".data";
     other += ".1.data";
     std::error_code ignored;
-    if (fs::exists(free, ignored) && fs::exists(out, ignored) && !mentions(out, other.filename().string()))
+    if (fs::exists(free, ignored) && fs::exists(out, ignored) && !mentions(out, platform::text_of(other.filename())))
       std::swap(free, other);
   }
 
@@ -102,7 +103,7 @@ struct DataNames {
 WriteResult write_model(const onnx::Model& model, const fs::path& out, const WriteOptions& options) {
   const DataNames names(out);
   const fs::path& data_path = names.free;
-  const Encoded encoded = encode_within_limit(model, data_path.filename().string(), options.external);
+  const Encoded encoded = encode_within_limit(model, platform::text_of(data_path.filename()), options.external);
   const Plan plan = plan_of(encoded.message);
   const Plan data_plan = encoded.data ? plan_of(*encoded.data) : Plan();
   WriteResult result{
@@ -113,14 +114,15 @@ WriteResult write_model(const onnx::Model& model, const fs::path& out, const Wri
   std::optional<OutputFile> data_file;
   if (encoded.data) {
     if (!file.seekable())
-      throw Error(Code::CannotWrite, fmt::format("external data has no place beside the output '{}'", out.string()),
+      throw Error(Code::CannotWrite,
+                  fmt::format("external data has no place beside the output '{}'", platform::text_of(out)),
                   "write to a regular file");
     std::error_code missing;
     const fs::path& like = fs::exists(names.other, missing) ? names.other : out;
     data_file.emplace(data_path, data_plan.size(), options.sync, like);
     data_plan.run(*data_file, progress);
     result.weight_bytes += encoded.data->weight_bytes();
-    result.external_file = data_path.string();
+    result.external_file = platform::text_of(data_path);
   }
   plan.run(file, progress);
   progress.report();
