@@ -282,7 +282,8 @@ class Sides {
     std::vector<Formula> other;
     for (const Choice& choice : side.where)
       if (const std::optional<Formula> f = formula(choice)) other.push_back(*f);
-    if (const std::optional<Formula> f = formula({side.recorded.condition, !side.recorded.outcome})) other.push_back(*f);
+    if (const std::optional<Formula> f = formula({side.recorded.condition, !side.recorded.outcome}))
+      other.push_back(*f);
     return !contradict(other);
   }
 

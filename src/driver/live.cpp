@@ -369,8 +369,7 @@ class LiveExport {
     const auto is_recorded = [&] {
       const Path& first = exploration.paths()[0];
       return chosen.size() == 1 || out.converted.evaluated->structure() == first.recovered.outcome->structure() ||
-             is_each_path(out.converted, programs_of(exploration, chosen),
-                          options_for(first.recordings[0].capture));
+             is_each_path(out.converted, programs_of(exploration, chosen), options_for(first.recordings[0].capture));
     };
     if (out.facts->unfollowed.empty() && is_recorded()) return;
     std::vector<Sizes> sizes;

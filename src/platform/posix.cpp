@@ -17,6 +17,10 @@
 #ifdef __APPLE__
 #include <mach-o/dyld.h>
 #endif
+#ifdef __linux__
+#include <linux/fs.h>
+#include <sys/syscall.h>
+#endif
 
 namespace lithify::platform {
 namespace fs = std::filesystem;
@@ -161,6 +165,19 @@ std::error_code WritableFile::sync() const {
 
 std::error_code WritableFile::close() {
   return is_open() ? result_of(::close(descriptor(std::exchange(handle_, -1)))) : std::error_code();
+}
+
+std::error_code replace(const fs::path& from, const fs::path& to, bool sync) {
+#ifdef __linux__
+  // ext4 writes the contents of a file that replaces another one at once, but not those of files that change names.
+  if (!sync && ::syscall(SYS_renameat2, AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0)
+    return result_of(::unlink(from.c_str()));
+#else
+  static_cast<void>(sync);
+#endif
+  std::error_code error;
+  fs::rename(from, to, error);
+  return error;
 }
 
 void sync_directory(const fs::path& directory) {

@@ -172,6 +172,12 @@ std::error_code WritableFile::close() {
   return is_open() ? result_of(CloseHandle(handle_of(std::exchange(handle_, -1)))) : std::error_code();
 }
 
+std::error_code replace(const fs::path& from, const fs::path& to, bool) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  return error;
+}
+
 void sync_directory(const fs::path&) {}
 
 std::vector<std::string> arguments(int, char**) {

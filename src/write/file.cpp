@@ -91,7 +91,8 @@ OutputFile::OutputFile(const fs::path& path, uint64_t size, bool sync, const fs:
   remove_abandoned(directory);
   open_temporary();
   if (!file_.copy_permissions(target_) && !like.empty()) file_.copy_permissions(like);
-  check(file_.reserve(size));
+  // For a small file, it costs more time than writing it.
+  if (constexpr uint64_t large = 1 << 20; size >= large) check(file_.reserve(size));
 }
 
 void OutputFile::abandon() noexcept {
@@ -123,9 +124,7 @@ void OutputFile::close() {
 
 void OutputFile::commit() {
   if (!seekable_) return;
-  std::error_code error;
-  fs::rename(temporary_, target_, error);
-  check(error);
+  check(platform::replace(temporary_, target_, sync_));
   temporary_.clear();
   if (sync_) platform::sync_directory(directory_of(target_));
 }
