@@ -13,7 +13,7 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -174,45 +174,65 @@ def _goes_to_message(frame: types.FrameType) -> bool:
 def is_asked_without_effect() -> bool:
     """Whether the answer to what the running function asks changes nothing that the model computes."""
     frame = next(frames(), None)
-    return frame is not None and (_has_no_effect(frame) or _is_beside_false(frame))
-
-
-def _is_beside_false(frame: types.FrameType) -> bool:
-    """Whether the frame runs an operand of `and` and another one, that such as isinstance(x, Tensor) asks, is false."""
-    found = _range(frame)
-    if found is None:
+    if frame is None:
         return False
-    for node in reversed(_enclosing(_tree(frame.f_code.co_filename), found[0])):
-        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+    only_logs = not _can_change(frame.f_code, frame.f_locals.values()) and _returns_none(frame.f_code)
+    return only_logs or _decides_nothing(frame)
+
+
+def _decides_nothing(frame: types.FrameType) -> bool:
+    """Whether what the frame asks stands beside something false, as in `asked() and isinstance(x, Tensor)`, or decides only
+    whether a function is called that changes nothing."""
+    found = _range(frame)
+    for node in reversed(_enclosing(_tree(frame.f_code.co_filename), found[0])) if found is not None else ():
+        if found is not None and isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
             others = [v for v in node.values if not _holds(v, found[0])]
-            return any(isinstance(v, ast.Call) and _is_instance(v, frame) is False for v in others)
-        if not isinstance(node, ast.Call | ast.Attribute | ast.Name):
+            if any(isinstance(v, ast.Call) and _is_instance(v, frame) is False for v in others):
+                return True
+        elif isinstance(node, ast.If):
+            return not node.orelse and all(_only_calls(s, frame) for s in node.body)
+        elif not isinstance(node, ast.Call | ast.Attribute | ast.Name | ast.UnaryOp | ast.BoolOp):
             return False
     return False
 
 
 def _is_instance(call: ast.Call, frame: types.FrameType) -> bool | None:
-    """The outcome of isinstance(x, C), where x is a variable that does not change on the way and C a class. None for other calls."""
+    """The outcome of isinstance(x, C), where x is a variable and C a class. None for other calls."""
     if _named(call.func, frame) is not isinstance or len(call.args) != 2 or not isinstance(call.args[0], ast.Name):
         return None
     name, kinds = call.args[0].id, _named(call.args[1], frame)
     return isinstance(frame.f_locals[name], kinds) if name in frame.f_locals and isinstance(kinds, type) else None
 
 
-def _has_no_effect(frame: types.FrameType) -> bool:
-    """Whether a function returns nothing, sets nothing but variables of its own, and has no tensor, module or container that it
-    could change. So libraries log."""
-    if frame.f_code.co_freevars:
+def _only_calls(statement: ast.stmt, frame: types.FrameType) -> bool:
+    """Whether a statement is the call of a function that changes nothing, with names and constants as arguments."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not all(isinstance(a, ast.Name | ast.Constant) for a in call.args) or call.keywords:
         return False
-    if any(isinstance(v, torch.Tensor | torch.nn.Module | list | dict | set) for v in frame.f_locals.values()):
-        return False
+    function = _named(call.func, frame)
+    arguments = [_named(a, frame) for a in call.args]
+    return isinstance(function, types.FunctionType) and not _can_change(function.__code__, arguments)
+
+
+def _can_change(code: types.CodeType, values: Iterable[Any]) -> bool:
+    """Whether a function sets more than variables of its own, or has a tensor, module or container that it could change. Those
+    that log have none."""
+    has = any(isinstance(v, torch.Tensor | torch.nn.Module | list | dict | set) for v in values)
+    return has or bool(code.co_freevars) or not _EFFECTS.isdisjoint(_operations(code))
+
+
+@functools.lru_cache(maxsize=256)
+def _operations(code: types.CodeType) -> frozenset[str]:
+    return frozenset(step.opname for step in dis.get_instructions(code))
+
+
+@functools.lru_cache(maxsize=256)
+def _returns_none(code: types.CodeType) -> bool:
     before: dis.Instruction | None = None
-    for step in dis.get_instructions(frame.f_code):
+    for step in dis.get_instructions(code):
         if step.opname == "RETURN_VALUE" and (before is None or before.opname != "LOAD_CONST" or before.argval is not None):
             return False
         if step.opname == "RETURN_CONST" and step.argval is not None:
-            return False
-        if step.opname in _EFFECTS:
             return False
         before = step
     return True

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import inspect
+import logging
 import re
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +161,22 @@ class Logged(nn.Module):
         return x * 2 if not self.asks or torch.jit.is_tracing() else x + x
 
 
+def note(name: str) -> None:
+    logging.getLogger(__name__).debug(name)
+
+
+class NotesItself(nn.Module):
+    def __init__(self, function: Callable[[str], object]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        function = self.function
+        if not torch.jit.is_scripting() and not torch.jit.is_tracing():
+            function("seen")
+        return x * (2 + len(SEEN))
+
+
 class AsksForKind(nn.Module):
     def __init__(self, kind: type) -> None:
         super().__init__()
@@ -169,11 +187,14 @@ class AsksForKind(nn.Module):
         return x + x if torch.jit.is_tracing() and isinstance(size, kind) else x * 2
 
 
+SEEN: list[str] = []
 ASKS = [
     (Logged(asks=False), False),
     (Logged(asks=True), True),
     (AsksForKind(torch.Tensor), False),
     (AsksForKind(int), True),
+    (NotesItself(note), False),
+    (NotesItself(SEEN.append), True),
 ]
 
 
