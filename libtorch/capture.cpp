@@ -29,7 +29,7 @@ std::string text_of(const std::exception& e) {
 /// sizes the end of one.
 template <class F>
 auto explained(const CaptureRequest& request, F f) -> decltype(f()) {
-  const bool of_sample = request.sizes.empty() && !request.vary_contents;
+  const bool of_sample = request.sizes.empty() && !request.vary_contents && request.sample == 0;
   const std::string prefix = of_sample ? "the model cannot be captured: " : "";
   try {
     return f();
@@ -75,6 +75,21 @@ Leaves leaves_of(const ModuleInputs& inputs, const std::function<std::string(siz
     if (!inputs[i].isNone() && !inputs[i].isScalar() && !inputs[i].isString()) add_leaves(name_of(i), inputs[i], found);
   for (auto& [path, tensor] : found) out.emplace_back(identifier(path, out), tensor);
   return out;
+}
+
+/// Those of arguments that have no names.
+Leaves leaves_of_traced(const ModuleInputs& inputs) {
+  return leaves_of(inputs, [&](size_t i) { return inputs.size() == 1 ? "input" : "input_" + std::to_string(i); });
+}
+
+/// The tensors of the `number`-th other sample. Throws where they are not as many and of the same types and ranks.
+Leaves like(const Leaves& first, Leaves sample, size_t number) {
+  const auto same = [](const auto& a, const auto& b) {
+    return a.first == b.first && a.second.scalar_type() == b.second.scalar_type() && a.second.dim() == b.second.dim();
+  };
+  if (!std::equal(first.begin(), first.end(), sample.begin(), sample.end(), same))
+    throw std::invalid_argument("samples[" + std::to_string(number) + "] has other tensors than the example inputs");
+  return sample;
 }
 
 /// The input with `next` for every tensor in it.
@@ -420,15 +435,22 @@ void define_forward(torch::jit::Module& module, const std::shared_ptr<torch::jit
 /// A model that can only be traced.
 class TracedModel final : public FrontEnd {
  public:
-  TracedModel(const Traced& traced, const ModuleInputs& inputs, const ExportOptions& options)
+  TracedModel(const Traced& traced, const ModuleInputs& inputs, const ExportOptions& options,
+              const std::vector<ModuleInputs>& samples)
       : traced_(traced),
         inputs_(inputs),
         options_(options),
-        tensors_(
-            leaves_of(inputs, [&](size_t i) { return inputs.size() == 1 ? "input" : "input_" + std::to_string(i); })),
-        dimensions_(dimensions_of(tensors_, options)) {}
+        tensors_(leaves_of_traced(inputs)),
+        dimensions_(dimensions_of(tensors_, options)) {
+    for (const ModuleInputs& sample : samples) more_.push_back(like(tensors_, leaves_of_traced(sample), more_.size()));
+  }
 
   Sizes sample_sizes() override { return free_sizes(dimensions_); }
+  std::vector<Sizes> more_samples() override {
+    std::vector<Sizes> out;
+    for (const Leaves& sample : more_) out.push_back(free_sizes(dimensions_of(sample, options_)));
+    return out;
+  }
   bool follows_sizes() const override { return false; }
   std::vector<CaptureKind> other_kinds() const override { return {}; }
 
@@ -437,6 +459,7 @@ class TracedModel final : public FrontEnd {
       if (request.kind != CaptureKind::Trace) throw CannotCapture("a model of C++ code can only be traced");
       Restore restore(tensors_);
       if (traced_.module) restore.evaluate(*traced_.module);
+      if (request.sample > 0) return trace(more_.at(request.sample - 1));
       return trace(varied(tensors_, dimensions_, request.sizes, request.vary_contents));
     });
   }
@@ -484,6 +507,7 @@ class TracedModel final : public FrontEnd {
   const ExportOptions& options_;
   const Leaves tensors_;
   const std::vector<Dimension> dimensions_;
+  std::vector<Leaves> more_;  // of the other samples
 };
 
 /// A model that TorchScript has.
@@ -534,9 +558,9 @@ void add_leaves(const std::string& path, const IValue& value, Leaves& out) {
 }
 
 ExportResult export_traced(const Traced& traced, const ModuleInputs& inputs, const std::string& out,
-                           const ExportOptions& options) {
+                           const ExportOptions& options, const std::vector<ModuleInputs>& samples) {
   return guarded([&] {
-    TracedModel model(traced, inputs, options);
+    TracedModel model(traced, inputs, options, samples);
     return export_live(model, CaptureStrategy::Auto, out, options);
   });
 }

@@ -40,6 +40,7 @@ struct CaptureRequest {
   /// The outcomes that questions about what inputs hold are to have, whatever they hold: by Condition::question. A
   /// front end that does not follow contents is not asked for it.
   std::map<std::string, bool> outcomes = {};
+  size_t sample = 0;  ///< which sample the inputs are, if no sizes are asked for: 0, or 1 + i of more_samples()[i]
 };
 
 /// A question that the code around the program asked as the model ran: about sizes, such as `if x.shape[1] > 5`, or
@@ -53,6 +54,7 @@ struct Condition {
   /// For one about what inputs hold: a text that no other such question of the run has, the same in every run that
   /// comes to it.
   std::optional<std::string> question = {};
+  bool other_raises = false;  ///< whether the model is known to fail where the outcome is the other one
 };
 
 /// A number that the code around the program took, such as the one of `range(x.shape[1] // 2)`.
@@ -120,6 +122,8 @@ class LITHIFY_API FrontEnd {
   virtual ~FrontEnd() = default;
   /// The sizes that the dynamic dimensions have in the sample, in the order of the inputs.
   virtual Sizes sample_sizes() = 0;
+  /// Those that they have in each of the other samples that the user gave.
+  virtual std::vector<Sizes> more_samples() { return {}; }
   /// Whether a trace follows sizes: they are values of the program, and only those that escape are numbers. Where it
   /// does not, every size is a number in it.
   virtual bool follows_sizes() const = 0;
@@ -131,7 +135,8 @@ class LITHIFY_API FrontEnd {
   /// Captures the model, and leaves it as it was. Throws CannotCapture. Any other exception ends the export, and its
   /// caller gets it.
   virtual Capture capture(const CaptureRequest& request) = 0;
-  /// Runs an exported model and the live one at each of these sizes, and compares their results.
+  /// Runs an exported model and the live one at each of these sizes, then on each of the other samples, and compares
+  /// their results.
   virtual std::vector<Agreement> check(Bytes exported, const std::vector<Sizes>& sizes) {
     (void)exported;
     return std::vector<Agreement>(sizes.size());

@@ -46,7 +46,7 @@ struct Traced {
 
 /// Exports what can only be traced.
 ExportResult export_traced(const Traced& traced, const ModuleInputs& inputs, const std::string& out,
-                           const ExportOptions& options);
+                           const ExportOptions& options, const std::vector<ModuleInputs>& samples);
 /// Exports a TorchScript module as it is.
 ExportResult export_scripted(torch::jit::Module module, const ModuleInputs& inputs, const std::string& out,
                              const ExportOptions& options);
@@ -306,9 +306,10 @@ capture::Traced with_weights(const Net& net, F&& f) {
 /// @param out      the ONNX file to write
 /// @param options  `inputs` and `also` are ignored, since the example has types and sizes and other sizes are captured
 ///                 where they are needed; `discover` is refused
+/// @param samples  other example arguments, which show what depends on contents; what is TorchScript needs none
 template <class Net>
 ExportResult export_module(Net&& net, const ModuleInputs& inputs, const std::string& out,
-                           const ExportOptions& options = {}) {
+                           const ExportOptions& options = {}, const std::vector<ModuleInputs>& samples = {}) {
   using N = std::decay_t<Net>;
   static_assert(!std::is_base_of_v<torch::nn::Module, N>, "give the module's holder, or a std::shared_ptr to it");
   if constexpr (std::is_base_of_v<torch::jit::Function, std::remove_reference_t<Net>>)
@@ -316,11 +317,11 @@ ExportResult export_module(Net&& net, const ModuleInputs& inputs, const std::str
   else if constexpr (std::is_convertible_v<const N&, torch::jit::Module>)
     return capture::export_scripted(net, inputs, out, options);
   else if constexpr (std::is_same_v<N, capture::Traced>)
-    return capture::export_traced(net, inputs, out, options);
+    return capture::export_traced(net, inputs, out, options, samples);
   else if constexpr (capture::IsModule<N>::value)
-    return capture::export_traced(capture::of_module(capture::module_of(net)), inputs, out, options);
+    return capture::export_traced(capture::of_module(capture::module_of(net)), inputs, out, options, samples);
   else
-    return capture::export_traced(capture::of_callable<N>(std::forward<Net>(net)), inputs, out, options);
+    return capture::export_traced(capture::of_callable<N>(std::forward<Net>(net)), inputs, out, options, samples);
 }
 
 }  // namespace lithify

@@ -209,17 +209,18 @@ Exported export_model(const Model& model, const std::map<std::string, Live>& wei
 
 // ---- live models ------------------------------------------------------------------------------------------------
 
-/// lithify::Followed as Python makes it: conditions (formula, outcome, where, question), escapes (formula,
-/// value, what, where, of contents), and the number of sizes.
-using PythonFollowed = std::tuple<std::vector<std::tuple<std::string, bool, std::string, std::optional<std::string>>>,
-                                  std::vector<std::tuple<std::string, double, std::string, std::string, bool>>, size_t>;
+/// lithify::Followed as Python makes it: conditions (formula, outcome, where, question, other raises), escapes
+/// (formula, value, what, where, of contents), and the number of sizes.
+using PythonFollowed =
+    std::tuple<std::vector<std::tuple<std::string, bool, std::string, std::optional<std::string>, bool>>,
+               std::vector<std::tuple<std::string, double, std::string, std::string, bool>>, size_t>;
 
 std::optional<Followed> followed_of(const std::optional<PythonFollowed>& from) {
   if (!from) return std::nullopt;
   const auto& [conditions, escapes, sizes] = *from;
   Followed out;
-  for (const auto& [formula, outcome, where, question] : conditions)
-    out.conditions.push_back({formula, outcome, where, question});
+  for (const auto& [formula, outcome, where, question, other_raises] : conditions)
+    out.conditions.push_back({formula, outcome, where, question, other_raises});
   for (const auto& [formula, value, what, where, of_contents] : escapes)
     out.escapes.push_back({formula, value, what, where, of_contents});
   out.sizes = sizes;
@@ -256,9 +257,9 @@ void define_capture(nb::module_& m) {
           "dynamic_axes"_a, "followed"_a.none(), "escaped_data"_a, "assumptions"_a, "state"_a, "plugins"_a);
 }
 
-/// A live model of Python: an object with `sample_sizes()`, `bounds()`, `capture(kind, sizes, vary_contents,
-/// outcomes)`, and `check(file, all sizes)`, which gives for each the name of an Agreement::Kind in lower case and what
-/// there is to say.
+/// A live model of Python: an object with `sample_sizes()`, `more_samples()`, `bounds()`, `capture(kind, sizes,
+/// vary_contents, outcomes, sample)`, and `check(file, all sizes)`, which gives for each the name of an Agreement::Kind
+/// in lower case and what there is to say.
 class PythonModel final : public FrontEnd {
  public:
   PythonModel(nb::object model, const nb::module_& errors)
@@ -269,6 +270,10 @@ class PythonModel final : public FrontEnd {
   Sizes sample_sizes() override {
     const nb::gil_scoped_acquire held;
     return nb::cast<Sizes>(model_.attr("sample_sizes")());
+  }
+  std::vector<Sizes> more_samples() override {
+    const nb::gil_scoped_acquire held;
+    return nb::cast<std::vector<Sizes>>(model_.attr("more_samples")());
   }
   bool follows_sizes() const override { return true; }
   /// torch.jit.script of a large model takes the longest.
@@ -284,7 +289,7 @@ class PythonModel final : public FrontEnd {
     const nb::gil_scoped_acquire held;
     try {
       return to_capture(model_.attr("capture")(kinds[static_cast<int>(request.kind)], request.sizes,
-                                               request.vary_contents, request.outcomes));
+                                               request.vary_contents, request.outcomes, request.sample));
     } catch (nb::python_error& e) {
       if (e.matches(cannot_run_)) throw CannotRun(nb::str(e.value()).c_str());
       if (!e.matches(cannot_capture_)) throw;

@@ -43,10 +43,12 @@ class Call:
         dynamic_shapes: Any,
         translations: Translations,
         functions: Functions,
+        samples: Sequence[Any] = (),
     ) -> None:
         self.translations = translations
         self.functions = functions
         self.notes: list[str] = []
+        self._others: list[Arguments] = []  # of other samples
         self._bounds: _dims.Bounds = {}
         self._discovers = False  # whether the dynamic axes are detected
         self._hides_tracing = False  # whether the model, which computes something else where it is traced, is not told so
@@ -68,6 +70,8 @@ class Call:
             self.arguments: Arguments = bind(lambda: None, (), {})
             self.input_names = list(input_names or [])
             self.axes = self._dynamic(dynamic_axes, dynamic_shapes)
+            if samples:
+                self.notes.append("samples are not used: a program of torch.export has all that it does")
             return
         forward = model.forward if isinstance(model, torch.nn.Module) else model
         bound = bind(forward, *self._given)
@@ -81,6 +85,19 @@ class Call:
         self._bounds |= bounds
         self._enlarge()
         self._whole = self.arguments, list(self.input_names)
+        self._others = [self._other(forward, given, f"samples[{i}]") for i, given in enumerate(samples)]
+
+    def _other(self, forward: Callable[..., Any], given: Any, what: str) -> Arguments:
+        """Another sample of the arguments."""
+        args, kwargs = split_kwargs(given, None)
+        other = settled(self.model, self.root, self.training, bind(forward, args, {**self._given[1], **kwargs}))
+        _mistakes.check_like(self.arguments, other, self._axes_of_inputs(), what)
+        return other
+
+    def _on(self, other: Arguments) -> Arguments:
+        """The arguments with the tensors and numbers of another sample."""
+        at = [other.names.index(name) for name in self.arguments.names]
+        return dataclasses.replace(self.arguments, tensors=[other.tensors[i] for i in at], numbers=[other.numbers[i] for i in at])
 
     def _enlarge(self) -> None:
         """Gives tokens to the past of empty caches, where it is dynamic and the model runs with them."""
@@ -135,6 +152,12 @@ class Call:
             return []
         return list(_samples.sizes(self.arguments.tensors, self._axes_of_inputs()).items())
 
+    def more_samples(self) -> list[list[tuple[str, int]]]:
+        return [list(_samples.sizes(tensors, self._axes_of_inputs()).items()) for tensors in self.other_samples()]
+
+    def other_samples(self) -> list[list[torch.Tensor]]:
+        return [self._on(other).tensors for other in self._others]
+
     def bounds(self) -> list[str]:
         least = [f"{name} >= {low}" for name, (low, _) in self._bounds.items() if low > 1]
         return least + [f"{name} <= {high}" for name, (_, high) in self._bounds.items() if high is not None]
@@ -144,9 +167,9 @@ class Call:
         return any(size < low or (high is not None and size > high) for size, low, high in bounds)
 
     def capture(
-        self, kind: How, sizes: Sequence[tuple[str, int]], vary_contents: bool, outcomes: Mapping[str, bool]
+        self, kind: How, sizes: Sequence[tuple[str, int]], vary_contents: bool, outcomes: Mapping[str, bool], sample: int
     ) -> _core.Capture:
-        captured = self._capture(kind, dict(sizes), outcomes)
+        captured = self._capture(kind, dict(sizes), outcomes, vary_contents=vary_contents, sample=sample)
         self.notes += [note for note in captured.notes if note not in self.notes]
         return _core.Capture(
             file=captured.file,
@@ -164,20 +187,21 @@ class Call:
         )
 
     def check(self, file: bytes, all_sizes: Sequence[Sequence[tuple[str, int]]]) -> list[tuple[str, str]]:
-        """Compares the exported file with the model at each of these sizes: see module.cpp."""
+        """Compares the exported file with the model at each of these sizes, and on the other samples: see module.cpp."""
         if not self.checks or importlib.util.find_spec("onnxruntime") is None:
             return [("no_runtime", "") for _ in all_sizes]
         checker = self.checker(file)
-        return [self._checked(checker, dict(sizes)) for sizes in all_sizes]
+        at_sizes = [self._checked(checker, checker.inputs(dict(sizes)), dict(sizes)) for sizes in all_sizes]
+        return at_sizes + [self._checked(checker, tensors, {}) for tensors in self.other_samples()]
 
-    def _checked(self, checker: Checker, sizes: Mapping[str, int]) -> tuple[str, str]:
+    def _checked(self, checker: Checker, tensors: Sequence[torch.Tensor], sizes: Mapping[str, int]) -> tuple[str, str]:
         if self.is_outside(sizes):
             return "not_run", OUTSIDE
         try:
-            difference = checker.check(sizes)
+            difference = checker.compare(tensors)
         except CannotRun as error:
             return "not_run", str(error)
-        return ("agrees", "") if difference is None else ("differs", difference)
+        return ("differs", str(difference)) if difference else ("agrees", "")
 
     def checker(self, file: str | bytes) -> Checker:
         """What compares the exported file with the model, on the sample and at other sizes."""
@@ -187,7 +211,9 @@ class Call:
         arguments = bind(model.forward, *self._given if self._given[0] or self._given[1] else self.model.example_inputs)
         return Checker(model, arguments, [{} for _ in arguments.tensors], file)
 
-    def _capture(self, kind: How, sizes: Mapping[str, int], outcomes: Mapping[str, bool]) -> Capture:
+    def _capture(
+        self, kind: How, sizes: Mapping[str, int], outcomes: Mapping[str, bool], *, vary_contents: bool = False, sample: int = 0
+    ) -> Capture:
         if self.exported:
             return self._captured(lambda _: _capture.exported(self.model), "torch.export cannot save the program")
         if self.scripted:
@@ -200,14 +226,21 @@ class Call:
             if self._hides_tracing:
                 raise CannotCapture("torch.export cannot capture the model: it computes something else where it is captured")
             return self._export()
-        return self._trace_at(sizes, outcomes) if sizes or outcomes else self._trace_sample()
+        if sample:
+            return self._trace_on(self._on(self._others[sample - 1]), {})
+        return self._trace_at(sizes, outcomes, vary_contents) if sizes or outcomes else self._trace_sample()
 
-    def _trace_at(self, sizes: Mapping[str, int], outcomes: Mapping[str, bool]) -> Capture:
+    def _trace_at(self, sizes: Mapping[str, int], outcomes: Mapping[str, bool], vary_contents: bool) -> Capture:
         if self.is_outside(sizes):
             raise CannotCapture(OUTSIDE)
+        tensors = _samples.resized(self.arguments.tensors, self._axes_of_inputs(), sizes)
+        if vary_contents:
+            tensors = _samples.shuffled(tensors)
+        return self._trace_on(dataclasses.replace(self.arguments, tensors=tensors), outcomes)
+
+    def _trace_on(self, arguments: Arguments, outcomes: Mapping[str, bool]) -> Capture:
         try:
-            tensors = _samples.resized(self.arguments.tensors, self._axes_of_inputs(), sizes)
-            return self._trace(dataclasses.replace(self.arguments, tensors=tensors), outcomes)
+            return self._trace(arguments, outcomes)
         except _capture.UsedByPython as used:
             raise CannotCapture(used.where) from None
 
@@ -352,7 +385,7 @@ def _followed(followed: Followed | None) -> Any:
     """What the core takes: see module.cpp."""
     if followed is None:
         return None
-    conditions = [(c.formula, c.outcome, c.where, c.question) for c in followed.conditions]
+    conditions = [(c.formula, c.outcome, c.where, c.question, c.other_raises) for c in followed.conditions]
     return conditions, [(e.formula, e.value, e.what, e.where, e.of_contents) for e in followed.escapes], followed.sizes
 
 

@@ -77,20 +77,16 @@ class Checker:
         owner = model if isinstance(model, torch.nn.Module) else getattr(model, "__self__", None)
         self.root = owner if isinstance(owner, torch.nn.Module) else None
 
-    def check(self, sizes: Mapping[str, int] | None = None) -> str | None:
-        """What differs where the dimensions have these sizes, and all others those of the sample; None where nothing does.
-        Raises CannotRun where the live model does not run, and CannotCheck where ONNX Runtime lacks something to run the file."""
-        difference = self.compare(self.inputs(sizes or {}))
-        return str(difference) if difference else None
-
     def inputs(self, sizes: Mapping[str, int]) -> list[torch.Tensor]:
-        """The sample at other sizes. Numbers that were repeated differ by a little: equal ones have no order."""
+        """The sample where the dimensions have these sizes, and all others those of the sample. Numbers that were repeated
+        differ by a little: equal ones have no order."""
         sample = self.arguments.tensors
         made = _samples.resized(sample, self.axes, sizes)
         return [_distinct(t) if t.shape != s.shape else t for t, s in zip(made, sample, strict=True)]
 
     def compare(self, tensors: Sequence[torch.Tensor]) -> Difference:
-        """As check does, on these arguments."""
+        """What differs on these arguments. Raises CannotRun where the live model does not run, and CannotCheck where ONNX Runtime
+        lacks something to run the file."""
         expected = self.live(_copies(tensors))
         try:
             got = self._run(tensors)

@@ -87,6 +87,7 @@ def export(
     export_modules_as_functions: bool | Collection[type] = False,
     autograd_inlining: bool = True,
     fallback: bool = False,
+    samples: Sequence[Any] = (),
     capture: Literal["auto", "trace", "script", "export"] = "auto",
     progress: Callable[[int, int], None] | None = None,
     custom_ops: str | os.PathLike[str] | None = None,
@@ -108,6 +109,8 @@ def export(
 
     verify: compare the file with the model in ONNX Runtime: at the sample and at several other sizes and contents (True), never
         (False), or where the captures do not prove all sizes, if onnxruntime is installed ("auto", None).
+    samples: other arguments, each as `args`: they show what depends on contents of tensors, and the file is compared with the
+        model on them.
     capture: how the program is taken from the model: "trace", "script", "export" (torch.export), or "auto".
     progress: called with the bytes written and the bytes in all.
     custom_ops: a file of declarations of custom operators.
@@ -169,7 +172,9 @@ def export(
         for operator, symbolic in _registered(opset_of(opset_version) or _core.default_opset, custom_opsets or {}):
             translations.add(operator, symbolic, by_name=True)
     mode = _enum(training)
-    call = Call(model, args, kwargs, mode, input_names, output_names, dynamic_axes, dynamic_shapes, translations, functions)
+    call = Call(
+        model, args, kwargs, mode, input_names, output_names, dynamic_axes, dynamic_shapes, translations, functions, samples
+    )
     call.checks = verify is not False
     chosen = options(
         opset=opset_of(opset_version),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import difflib
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from lithify._errors import ExportError
+
+if TYPE_CHECKING:
+    from lithify._signature import Arguments
 
 # Of which PyTorch has the bytes alone, or whose values ONNX Runtime only casts.
 UNSUPPORTED_TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)} | {
@@ -45,6 +48,22 @@ def check_arguments(args: Any) -> None:
             raise ExportError(f"argument {i} is a NumPy array: pass a tensor, such as torch.from_numpy(array)")
         if isinstance(value, Iterator):
             raise ExportError(f"argument {i} is an object of type {type(value).__name__}, which can be read only once")
+
+
+def check_like(first: Arguments, other: Arguments, axes: Sequence[Mapping[int, str]], what: str) -> None:
+    """Another sample has the tensors of the first, with other sizes of dynamic axes alone."""
+    if sorted(other.names) != sorted(first.names):
+        raise ExportError(f"{what} has {', '.join(other.names) or 'nothing'}, and args {', '.join(first.names) or 'nothing'}")
+    tensors = dict(zip(other.names, other.tensors, strict=True))
+    for name, tensor, dynamic in zip(first.names, first.tensors, axes, strict=True):
+        given = tensors[name]
+        if given.dtype != tensor.dtype:
+            raise ExportError(f"{name!r} is {given.dtype} in {what}, and {tensor.dtype} in args")
+        named = {axis % tensor.dim() for axis in dynamic if -tensor.dim() <= axis < tensor.dim()}
+        sizes = [list(enumerate(t.shape)) for t in (given, tensor)]
+        if len({tuple(item for item in s if item[0] not in named) for s in sizes}) > 1 or given.dim() != tensor.dim():
+            shapes = f"{list(given.shape)} in {what}, and {list(tensor.shape)} in args"
+            raise ExportError(f"{name!r} is {shapes}: only axes in dynamic_axes can have other sizes")
 
 
 def check_types(values: Iterable[tuple[str, Any]]) -> None:

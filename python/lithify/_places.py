@@ -176,7 +176,7 @@ def is_asked_without_effect() -> bool:
     frame = next(frames(), None)
     if frame is None:
         return False
-    only_logs = not _can_change(frame.f_code, frame.f_locals.values()) and _returns_none(frame.f_code)
+    only_logs = not _can_change(frame.f_code, frame.f_globals, frame.f_locals.values()) and _returns_none(frame.f_code)
     return only_logs or _decides_nothing(frame)
 
 
@@ -196,6 +196,33 @@ def _decides_nothing(frame: types.FrameType) -> bool:
     return False
 
 
+def raises_unless(outcome: bool) -> bool:
+    """Whether the running function asks whether to raise, as in `if n > 5: raise ValueError(...)`, and goes on with this outcome
+    of a part of that condition, but with no other."""
+    frame = next(frames(), None)
+    found = _range(frame) if frame is not None else None
+    if frame is None or found is None:
+        return False
+    around = reversed(_enclosing(_tree(frame.f_code.co_filename), found[0]))
+    for node in itertools.dropwhile(lambda n: not isinstance(n, ast.expr) or _positions(n) != found, around):
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            outcome = not outcome
+        elif isinstance(node, ast.BoolOp):
+            if outcome == isinstance(node.op, ast.Or):
+                return False
+        elif isinstance(node, ast.Assert):
+            return outcome and _holds(node.test, found[0])
+        elif isinstance(node, ast.If):
+            return _holds(node.test, found[0]) and _raises(node.orelse if outcome else node.body)
+        elif not isinstance(node, ast.expr) or _positions(node) != found:
+            return False
+    return False
+
+
+def _raises(block: list[ast.stmt]) -> bool:
+    return bool(block) and isinstance(block[-1], ast.Raise) and all(isinstance(s, ast.Assign | ast.Expr) for s in block[:-1])
+
+
 def _is_instance(call: ast.Call, frame: types.FrameType) -> bool | None:
     """The outcome of isinstance(x, C), where x is a variable and C a class. None for other calls."""
     if _named(call.func, frame) is not isinstance or len(call.args) != 2 or not isinstance(call.args[0], ast.Name):
@@ -211,14 +238,19 @@ def _only_calls(statement: ast.stmt, frame: types.FrameType) -> bool:
         return False
     function = _named(call.func, frame)
     arguments = [_named(a, frame) for a in call.args]
-    return isinstance(function, types.FunctionType) and not _can_change(function.__code__, arguments)
+    return isinstance(function, types.FunctionType) and not _can_change(function.__code__, function.__globals__, arguments)
 
 
-def _can_change(code: types.CodeType, values: Iterable[Any]) -> bool:
-    """Whether a function sets more than variables of its own, or has a tensor, module or container that it could change. Those
-    that log have none."""
-    has = any(isinstance(v, torch.Tensor | torch.nn.Module | list | dict | set) for v in values)
-    return has or bool(code.co_freevars) or not _EFFECTS.isdisjoint(_operations(code))
+def _can_change(code: types.CodeType, names: dict[str, Any], values: Iterable[Any], depth: int = 3) -> bool:
+    """Whether a function, or one that it calls, sets more than variables of its own, or has a tensor, module or container that it
+    could change. Those that log have none."""
+    used = [names[n] for n in code.co_names if n in names]
+    if any(isinstance(v, torch.Tensor | torch.nn.Module | list | dict | set) for v in (*values, *used)):
+        return True
+    if code.co_freevars or not _EFFECTS.isdisjoint(_operations(code)):
+        return True
+    called = [f for f in used if isinstance(f, types.FunctionType) and f.__code__ is not code]
+    return bool(called) and (depth == 0 or any(_can_change(f.__code__, f.__globals__, (), depth - 1) for f in called))
 
 
 @functools.lru_cache(maxsize=256)
@@ -260,6 +292,10 @@ def _range(frame: types.FrameType) -> tuple[Position, Position] | None:
         return None
     line, last, begin, end = next(itertools.islice(positions(), frame.f_lasti // 2, None), (None,) * 4)
     return None if line is None or begin is None else ((line, begin), (last, end))
+
+
+def _positions(node: ast.expr) -> tuple[Position, Position]:
+    return (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,4 +1,5 @@
-"""The sample arguments at other sizes of their dynamic dimensions: what is in them is repeated, so it stays valid."""
+"""The sample arguments at other sizes of their dynamic dimensions, or with other contents: what is in them is repeated or moved,
+so it stays valid."""
 
 from __future__ import annotations
 
@@ -57,6 +58,15 @@ def with_elements(tensors: Sequence[torch.Tensor], axes: Axes, with_past: Collec
 
 
 _FEW = 3
+
+
+def shuffled(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors with their real numbers in another order. Integers and masks may be bound to sizes: they stay."""
+    generator = torch.Generator().manual_seed(0)
+    return [
+        t.detach().flatten()[torch.randperm(t.numel(), generator=generator)].reshape(t.shape) if t.is_floating_point() else t
+        for t in tensors
+    ]
 
 
 def _filled(shape: Sequence[int], like: torch.Tensor) -> torch.Tensor:

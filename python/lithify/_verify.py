@@ -84,7 +84,7 @@ def verify_call(call: Call, file: str | bytes) -> Verification:
     """As verify, for the model and arguments of a call of export."""
     _check_needed()
     _check_valid(file)
-    return _Comparison(call.checker(file), call.is_outside).run(None)
+    return _Comparison(call.checker(file), call.is_outside, call.other_samples()).run(None)
 
 
 def _check_needed() -> None:
@@ -128,9 +128,14 @@ def _check_valid(file: Any) -> None:
 class _Comparison:
     """All runs that verify makes."""
 
-    def __init__(self, checker: Checker, is_outside: Callable[[Mapping[str, int]], bool] = lambda _: False) -> None:
-        """`is_outside` is whether sizes are outside of the bounds that the user declared."""
-        self.checker, self._is_outside = checker, is_outside
+    def __init__(
+        self,
+        checker: Checker,
+        is_outside: Callable[[Mapping[str, int]], bool] = lambda _: False,
+        others: Sequence[list[torch.Tensor]] = (),
+    ) -> None:
+        """`is_outside` is whether sizes are outside of the bounds that the user declared. `others` are other samples."""
+        self.checker, self._is_outside, self._others = checker, is_outside, others
         inputs = checker.session.get_inputs()[: len(checker.arguments.tensors)]
         checker.axes = [{a: d for a, d in enumerate(i.shape) if isinstance(d, str)} for i in inputs]
 
@@ -157,6 +162,8 @@ class _Comparison:
     def _contents(self) -> Iterator[tuple[str, list[torch.Tensor]]]:
         sample = self.checker.arguments.tensors
         yield "the sample", sample
+        for i, tensors in enumerate(self._others):
+            yield f"samples[{i}]", tensors
         if any(t.is_floating_point() and t.dim() for t in sample):
             for what, change in _VALUES.items():
                 yield what, [change(t) if t.is_floating_point() and t.dim() else t for t in sample]

@@ -26,6 +26,7 @@ class Condition:
     outcome: bool
     where: str  # "model.py:12"
     question: str | None = None  # which one it is of those about what inputs hold, if it is one
+    other_raises: bool = False  # whether the other outcome leads to a raise
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,8 @@ class Watch:
                 question, outcome = self._ask(f"condition on data at {where}", outcome)
                 if question is None:
                     return outcome
-            known = self._conditions[key] = Condition(self._formula(term), outcome, where, question), term
+            raises = _places.raises_unless(outcome)
+            known = self._conditions[key] = Condition(self._formula(term), outcome, where, question, raises), term
             self.tensor(term)  # here, where the paths part
             if term.of_contents:  # what follows is not of both paths, and gives it no line
                 self._traced().locate_by(term.first_source())

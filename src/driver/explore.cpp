@@ -44,6 +44,14 @@ bool has_lengths_of_contents(const Capture& capture) {
          });
 }
 
+bool takes_contents(const Capture& capture) {
+  return capture.followed && std::ranges::any_of(capture.followed->escapes, &Escape::of_contents);
+}
+
+std::shared_ptr<const Opened> opened(const Capture& capture) {
+  return std::make_shared<const Opened>(std::vector<Source>{{capture.model, capture.inputs}});
+}
+
 std::string one_outcome(const std::string& where) {
   return fmt::format("a trace follows only one outcome of the condition on data at {}", where);
 }
@@ -112,8 +120,11 @@ std::optional<claims::Formula> in_dimensions(const std::string& formula, const E
 
 // ---- exploring ----------------------------------------------------------------------------------------------------
 
-void Exploration::run(Capture sample) {
+void Exploration::run(Capture sample, std::vector<Recording> others) {
+  for (Recording& r : others) r.opened = opened(r.capture);
+  others_ = std::move(others);
   add({sample_, {}, std::move(sample)});
+  for (const Recording& r : others_) add(r);
   while (true) {
     std::erase_if(sides_, [&](const Side& s) {
       const Prefix turned = side_prefix(s);
@@ -159,11 +170,11 @@ void Exploration::take(const Side& side) {
   }
 }
 
-Capture Exploration::record(const Sizes& sizes, const Outcomes& outcomes) {
+Capture Exploration::record(const Sizes& sizes, const Outcomes& outcomes, bool vary_contents) {
   const double start = thread_seconds();
   ++runs_;
   try {
-    Capture out = record_(sizes, outcomes);
+    Capture out = record_(sizes, outcomes, vary_contents);
     seconds_ += thread_seconds() - start;
     return out;
   } catch (...) {
@@ -172,15 +183,26 @@ Capture Exploration::record(const Sizes& sizes, const Outcomes& outcomes) {
   }
 }
 
+/// A capture at other sizes than another one. How many there are of something in contents shows in other contents.
+Capture Exploration::record_other(const Recording& first, const Sizes& sizes) {
+  if (has_lengths_of_contents(first.capture)) try {
+      Capture out = record(sizes, first.outcomes, /*vary_contents=*/true);
+      if (signature(out) == signature(first.capture)) return out;
+    } catch (const CannotCapture&) {
+    }
+  return record(sizes, first.outcomes);
+}
+
 /// Adds a recording to its path, or a path for it.
 void Exploration::add(Recording recording) {
-  recording.opened =
-      std::make_shared<const Opened>(std::vector<Source>{{recording.capture.model, recording.capture.inputs}});
+  if (!recording.opened) recording.opened = opened(recording.capture);
   const std::string key = signature(recording.capture);
   if (std::ranges::find(paths_, key, [](const Path& p) { return signature(p.recordings[0].capture); }) != paths_.end())
     return;
   Path path;
   path.recordings.push_back(std::move(recording));
+  // What contents decide shows in other contents.
+  if (takes_contents(path.recordings[0].capture)) add_others(path.recordings);
   settle(path);
   path.answers = answers_of(path);
   path.unknown = unknown_conditions(path);
@@ -197,6 +219,13 @@ void Exploration::add(Recording recording) {
   find_sides(paths_.size() - 1);
 }
 
+/// Adds the recordings of other samples that take the same path.
+void Exploration::add_others(std::vector<Recording>& recordings) const {
+  const std::shared_ptr<const Opened> first = recordings[0].opened;
+  for (const Recording& r : others_)
+    if (r.opened != first && signature(r.capture) == signature(recordings[0].capture)) recordings.push_back(r);
+}
+
 /// One recording shows all where no size escapes; else several of the same path. Where these have loops of other
 /// lengths, the loops are rerolled.
 void Exploration::settle(Path& path) {
@@ -208,7 +237,9 @@ void Exploration::settle(Path& path) {
   } catch (const Error& e) {
     // A loop over pieces, of which the trace has so many, is no error where it is a loop.
     diverge = is_about_sizes(e);
-    if (!diverge && !rerolled(std::span(path.recordings).first(1))[0]) throw;
+    const bool may_loop = has_lengths_of_contents(path.recordings[0].capture) ||
+                          rerolled(std::span(path.recordings).first(1))[0] != nullptr;
+    if (!diverge && !may_loop) throw;
     why = std::current_exception();
   }
   enlarge(path.recordings);
@@ -228,10 +259,7 @@ void Exploration::settle(Path& path) {
   const auto largest = std::ranges::max_element(path.recordings, {}, elements) - path.recordings.begin();
   const std::vector<std::shared_ptr<const Opened>> loops = rerolled(path.recordings);
   Path whole = with_loops(path, loops, 0);
-  if (whole.recordings.size() < 2 && largest != 0)
-    if (Path other = with_loops(path, loops, static_cast<size_t>(largest));
-        other.recordings.size() > whole.recordings.size())
-      whole = std::move(other);
+  if (!has_confirmed_loops(whole)) whole = with_loops(path, loops, static_cast<size_t>(largest));
   if (!has_confirmed_loops(whole)) std::rethrow_exception(why);
   path = std::move(whole);
   path.recovered = settle_(path.recordings);
@@ -249,10 +277,16 @@ void Exploration::enlarge(std::vector<Recording>& recordings) {
       for (auto& [name, size] : smaller) size = std::min(size, few);
       candidates.insert(candidates.begin() + few, smaller);
     }
+    Sizes larger = first;
+    for (auto& [name, size] : larger) size *= 3;
+    candidates.insert(candidates.begin() + 1, larger);
   }
+  const size_t given = recordings.size();
+  const size_t enough = given - 1 + enough_recordings + (has_lengths_of_contents(recordings[0].capture) ? 1 : 0);
   const auto is_over = [&] {
     // What cannot be exported by itself needs a second recording, however long it takes.
-    return recordings.size() >= enough_recordings || (recordings.size() > 1 ? is_spent() : runs_ >= budget_.runs);
+    const bool spent = recordings.size() > given ? is_spent() : runs_ >= budget_.runs;
+    return spent || recordings.size() >= enough;
   };
   const auto attempt = [&](const Sizes& sizes) {
     if (is_over() || std::ranges::find(tried, sizes) != tried.end()) return Attempt::OtherPath;
@@ -280,10 +314,10 @@ void Exploration::enlarge(std::vector<Recording>& recordings) {
 Exploration::Attempt Exploration::add_to(std::vector<Recording>& recordings, const Sizes& sizes) {
   const Outcomes& outcomes = recordings[0].outcomes;
   try {
-    Capture capture = record(sizes, outcomes);
+    Capture capture = record_other(recordings[0], sizes);
     if (signature(capture) != signature(recordings[0].capture)) return Attempt::OtherPath;
-    auto opened = std::make_shared<const Opened>(std::vector<Source>{{capture.model, capture.inputs}});
-    recordings.push_back({sizes, outcomes, std::move(capture), std::move(opened)});
+    auto program = opened(capture);
+    recordings.push_back({sizes, outcomes, std::move(capture), std::move(program)});
     return Attempt::SamePath;
   } catch (const CannotCapture&) {
     return Attempt::Failed;
@@ -316,7 +350,8 @@ std::vector<Answer> Exploration::answers_of(const Path& path) {
     if (formula && formula->names().empty()) continue;
     const size_t id = condition_id(formula ? formula->str() : *c.question, {formula, c.where});
     if (std::ranges::find(out, id, &Answer::condition) == out.end())
-      out.push_back({id, c.outcome, capture.output_names.size() + i, formula ? std::nullopt : c.question});
+      out.push_back(
+          {id, c.outcome, capture.output_names.size() + i, formula ? std::nullopt : c.question, c.other_raises});
   }
   return out;
 }
@@ -358,6 +393,10 @@ void Exploration::find_sides(size_t path) {
     Side side{path, i, {}};
     const Prefix turned = side_prefix(side);
     if (is_covered(turned) || failed_.contains(turned)) continue;
+    if (paths_[path].answers[i].other_raises && !is_on_data(turned.back().first)) {
+      failed_[turned] = "the model raises an error";
+      continue;
+    }
     const Sizes& from = paths_[path].recordings[0].sizes;
     if (is_on_data(turned.back().first)) {
       side.sizes = {from};

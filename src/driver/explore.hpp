@@ -34,6 +34,7 @@ struct Answer {
   bool outcome = false;
   size_t result = 0;                         ///< where its value is among the results of the program
   std::optional<std::string> question = {};  ///< of a condition on data
+  bool other_raises = false;                 ///< see Condition
 };
 
 /// A capture at some sizes.
@@ -66,16 +67,18 @@ std::optional<claims::Formula> in_dimensions(const std::string& formula, const E
 
 class Exploration {
  public:
-  /// Captures the model at some sizes. Throws CannotCapture where it does not run there.
-  using Record = std::function<Capture(const Sizes& sizes, const Outcomes& outcomes)>;
+  /// Captures the model at some sizes, and with other contents if so asked. Throws CannotCapture where it does not run
+  /// there.
+  using Record = std::function<Capture(const Sizes& sizes, const Outcomes& outcomes, bool vary_contents)>;
   /// Evaluates the program of the first recording by itself. Throws Error where it cannot be exported.
   using Settle = std::function<Recovered(const std::vector<Recording>& recordings)>;
 
   Exploration(Sizes sample, Record record, Settle settle, Budget budget)
       : sample_(std::move(sample)), record_(std::move(record)), settle_(std::move(settle)), budget_(budget) {}
 
-  /// Finds the paths. Throws Error where that of the sample cannot be exported.
-  void run(Capture sample);
+  /// Finds the paths of the sample and of others that the user gave. Throws Error where one of these cannot be
+  /// exported.
+  void run(Capture sample, std::vector<Recording> others);
 
   const std::vector<Path>& paths() const { return paths_; }  ///< the first is the sample's
   const std::vector<PathCondition>& conditions() const { return conditions_; }
@@ -95,8 +98,10 @@ class Exploration {
   using Prefix = std::vector<std::pair<size_t, bool>>;  ///< conditions and outcomes
 
   void take(const Side& side);
-  Capture record(const Sizes& sizes, const Outcomes& outcomes);
+  Capture record(const Sizes& sizes, const Outcomes& outcomes, bool vary_contents = false);
+  Capture record_other(const Recording& first, const Sizes& sizes);
   void add(Recording recording);
+  void add_others(std::vector<Recording>& recordings) const;
   void settle(Path& path);
   void enlarge(std::vector<Recording>& recordings);
   enum class Attempt { SamePath, OtherPath, Failed };
@@ -119,6 +124,7 @@ class Exploration {
   Budget budget_;
   int64_t runs_ = 0;
   double seconds_ = 0;
+  std::vector<Recording> others_;  // of the other samples
   std::vector<Path> paths_;
   std::vector<PathCondition> conditions_;
   std::map<std::string, size_t> ids_;     // of conditions, by their text

@@ -152,17 +152,31 @@ class LiveExport {
   LiveConverted explored(Capture traced, const Sizes& sample) {
     Exploration exploration(
         sample,
-        [&](const Sizes& sizes, const Outcomes& outcomes) {
-          return capture({CaptureKind::Trace, sizes, false, outcomes});
+        [&](const Sizes& sizes, const Outcomes& outcomes, bool vary_contents) {
+          return capture({CaptureKind::Trace, sizes, vary_contents, outcomes});
         },
         [&](const std::vector<Recording>& recordings) { return settled(recordings); },
         {options_.capture_runs, options_.capture_seconds});
-    exploration.run(std::move(traced));
+    exploration.run(std::move(traced), others());
     if (std::string why = exploration.missing_data(); !why.empty()) throw Error(Code::CannotCapture, why);
     LiveConverted out = merged(exploration);
     out.seconds = seconds_;
     return out;
   }
+
+  /// Traces of the other samples that the user gave.
+  std::vector<Recording> others() {
+    std::vector<Recording> out;
+    const std::vector<Sizes> sizes = model_.more_samples();
+    for (size_t i = 0; i < sizes.size(); ++i) try {
+        out.push_back({sizes[i], {}, capture({CaptureKind::Trace, {}, false, {}, i + 1})});
+      } catch (const CannotCapture& e) {
+        throw Error(Code::CannotCapture, fmt::format("{}: {}", name_of_sample(i), e.what()));
+      }
+    return out;
+  }
+
+  static std::string name_of_sample(size_t i) { return fmt::format("samples[{}]", i); }
 
   /// Evaluates the program of one path. One recording has to show all by itself.
   Recovered settled(const std::vector<Recording>& recordings) const {
@@ -371,7 +385,7 @@ class LiveExport {
       return chosen.size() == 1 || out.converted.evaluated->structure() == first.recovered.outcome->structure() ||
              is_each_path(out.converted, programs_of(exploration, chosen), options_for(first.recordings[0].capture));
     };
-    if (out.facts->unfollowed.empty() && is_recorded()) return;
+    if (out.facts->unfollowed.empty() && model_.more_samples().empty() && is_recorded()) return;
     std::vector<Sizes> sizes;
     for (size_t p : chosen) {
       const Path& path = exploration.paths()[p];
@@ -399,7 +413,7 @@ class LiveExport {
   }
 
   /// Those of the sizes at which the exported model agrees with the live one; nothing where it cannot be run. Throws
-  /// CheckFailed where they differ.
+  /// CheckFailed where they differ, also on another sample.
   std::optional<std::vector<Sizes>> agreeing(const Converted& converted, const std::vector<Sizes>& sizes) {
     std::vector<std::byte> file;
     write::write_model(converted.evaluated->model, [&](uint64_t size) {
@@ -408,15 +422,17 @@ class LiveExport {
     });
     const std::vector<Agreement> agreements = model_.check(Bytes(file.data(), file.size()), sizes);
     std::vector<Sizes> out;
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      const Agreement& agreement = agreements.at(i);
+    for (size_t i = 0; i < agreements.size(); ++i) {
+      const Agreement& agreement = agreements[i];
+      const bool at_sizes = i < sizes.size();
       if (agreement.kind == Agreement::Kind::NoRuntime) return std::nullopt;
       if (agreement.kind == Agreement::Kind::Differs)
-        throw Error(
-            {Code::CheckFailed, Severity::Error,
-             fmt::format("the exported model differs from the live one at {}: {}", text_of(sizes[i]), agreement.what),
-             Place(), term("script"), ""});
-      if (agreement.kind == Agreement::Kind::Agrees) out.push_back(sizes[i]);
+        throw Error({Code::CheckFailed, Severity::Error,
+                     fmt::format("the exported model differs from the live one {}: {}",
+                                 at_sizes ? "at " + text_of(sizes[i]) : "on " + name_of_sample(i - sizes.size()),
+                                 agreement.what),
+                     Place(), term("script"), ""});
+      if (at_sizes && agreement.kind == Agreement::Kind::Agrees) out.push_back(sizes[i]);
     }
     return out;
   }
@@ -447,7 +463,15 @@ class LiveExport {
   LiveConverted compared() {
     const Sizes sample = model_.sample_sizes();
     AtSizes few{{require({})}, {sample}};
+    std::vector<Recording> more = others();
+    const auto add_others = [&](AtSizes& to) {
+      for (const Recording& r : more) {
+        to.captures.push_back(r.capture);
+        to.sizes.push_back(r.sizes);
+      }
+    };
     if (sample.empty()) {
+      add_others(few);
       // Contents that the code reads without the tracer show in a second trace.
       if (std::optional<Capture> other = attempt_varied({})) few.captures.push_back(*std::move(other));
       return convert(std::move(few.captures), CaptureKind::Trace, "a trace of one run: no size is dynamic");
@@ -459,6 +483,7 @@ class LiveExport {
       std::rotate(few.captures.begin(), few.captures.begin() + 1, few.captures.end());
       std::rotate(few.sizes.begin(), few.sizes.begin() + 1, few.sizes.end());
     }
+    add_others(few);
     AtSizes many = few;
     for (size_t d = 0; d < sample.size(); ++d)
       for (int64_t size : telling_sizes(sample[d].second)) attempt_at(sample, d, size, many);

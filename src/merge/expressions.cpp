@@ -90,4 +90,8 @@ bool same_apart_from_items(const Expr& a, const Expr& b) {
          a.type == b.type;
 }
 
+bool same(const Expr& a, const Expr& b) {
+  return same_apart_from_items(a, b) && std::ranges::equal(a.items, b.items, same);
+}
+
 }  // namespace lithify::merge

@@ -36,6 +36,7 @@ void replace_names(program::Expr& e, const std::unordered_map<std::string, progr
 void add_targets(const program::Stmt& s, std::vector<std::string>& out);
 /// Whether two expressions differ in nothing but their items.
 bool same_apart_from_items(const program::Expr& a, const program::Expr& b);
+bool same(const program::Expr& a, const program::Expr& b);
 
 /// Calls f with the expressions of a statement, and of those inside of it.
 template <class Stmt, class F>

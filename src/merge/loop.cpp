@@ -349,7 +349,7 @@ std::optional<Expr> Loop::common_name(const std::vector<const Expr*>& all) {
   const Made* second = made(*all[1]);
   if (!second || !made_by(1, 1, second->value)) return std::nullopt;
   for (const Carried& c : carried_)
-    if (c.made == second->value && first.kind == Kind::Name && c.before.name == first.name) return name_of(c.name);
+    if (c.made == second->value && same(c.before, first)) return name_of(c.name);
   carried_.push_back({second->value, first, new_name_("carried")});
   return name_of(carried_.back().name);
 }

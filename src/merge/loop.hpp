@@ -65,6 +65,7 @@ class Loop {
   std::optional<std::string> list_at(std::span<const program::Expr> items, size_t& taken);
   const std::map<Values, std::string>& lists() const { return lists_; }
   size_t count() const { return count_; }
+  size_t carried() const { return carried_.size(); }
 
   /// The loop, after the statements that give what it carries and the lists their first values.
   std::vector<program::Stmt> statements();

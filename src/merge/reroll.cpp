@@ -15,9 +15,10 @@
 #include "merge/expressions.hpp"
 #include "merge/loop.hpp"
 #include "merge/merge.hpp"
+#include "merge/numbers.hpp"
 #include "merge/operators.hpp"
 #include "merge/unrolled.hpp"
-#include "merge/unused.hpp"
+#include "program/print.hpp"
 #include "program/verify.hpp"
 
 namespace lithify::merge {
@@ -38,6 +39,7 @@ class Reroller {
  public:
   Reroller(const program::Program& program, std::vector<Stmt> body, const OtherResults& other, Lengths lengths)
       : program_(program), body_(std::move(body)), other_(other), kind_of_lengths_(lengths) {
+    share_numbers(body_);
     for (const Stmt& s : body_) used_.insert(s.targets.begin(), s.targets.end());
   }
 
@@ -70,6 +72,7 @@ class Reroller {
       out.push_back(std::move(s));
     }
     body_ = std::move(out);
+    take_whole_lists();
   }
 
   /// How often there is a statement like it.
@@ -85,7 +88,7 @@ class Reroller {
     fixed_ = fixed;
     const bool any = reroll_all(body_);
     for (Stmt& s : body_) for_each_expr(s, [&](Expr& e) { index_last(e); });
-    return any;
+    return any || !whole_.empty();
   }
 
   const std::vector<Stmt>& body() const { return body_; }
@@ -130,6 +133,30 @@ class Reroller {
       out.push_back(std::move(s));
     }
     body_ = std::move(out);
+  }
+
+  /// All pieces, one after the other, are the list of them.
+  void take_whole_lists() {
+    for (Stmt& s : body_) for_each_expr(s, [&](Expr& e) { take_whole_list(e); });
+    for (Stmt& s : body_)
+      if (s.targets.size() == 1 && whole_.contains(s.targets[0]))
+        s.recorded = static_cast<int64_t>(pieces_.at(s.targets[0]));
+  }
+
+  void take_whole_list(Expr& e) {
+    for (Expr& item : e.items) take_whole_list(item);
+    if (e.kind != Kind::List || e.items.empty() || !is_element(e.items[0])) return;
+    const std::string& list = e.items[0].items[0].name;
+    const auto length = pieces_.find(list);
+    // Two may be all that the model wants.
+    if (length == pieces_.end() || length->second != e.items.size() ||
+        (kind_of_lengths_ == Lengths::Pieces && length->second < 3))
+      return;
+    for (size_t i = 0; i < e.items.size(); ++i)
+      if (!same(e.items[i], element(name_of(list), integer(static_cast<int64_t>(i), e.items[i].pos), e.items[i].pos)))
+        return;
+    whole_.insert(list);
+    e = name_of(list);
   }
 
   /// Whether an operator splits a tensor into pieces of one known length, the last of which may be shorter.
@@ -194,8 +221,9 @@ class Reroller {
   }
 
   void append_key(const Expr& e, std::string& out) const {
-    if (e.kind == Kind::Name || e.kind == Kind::Int || e.kind == Kind::Constant) {
-      out += e.kind == Kind::Name ? 'v' : e.kind == Kind::Int ? 'i' : 'c';
+    const bool is_name = e.kind == Kind::Name || is_element(e);
+    if (is_name || e.kind == Kind::Int || e.kind == Kind::Constant) {
+      out += is_name ? 'v' : e.kind == Kind::Int ? 'i' : 'c';
       return;
     }
     if (e.kind == Kind::Operator || e.kind == Kind::Method || e.kind == Kind::Call) {
@@ -280,16 +308,35 @@ class Reroller {
 
   /// Where the first group begins is not known by its operators. The first iteration may differ from the others.
   bool reroll(std::vector<Stmt>& block, const Run& run) {
+    // An iteration that begins in the middle of one leaves more to the next.
+    const size_t last = run.first + (run.end - run.first) % run.period;
+    if (last != run.first && carried(block, run, last) < carried(block, run, run.first) &&
+        reroll(block, last, run.period, (run.end - last) / run.period))
+      return true;
     for (size_t first = run.first; first < run.first + 2 * run.period && first + 2 * run.period <= run.end; ++first)
       if (reroll(block, first, run.period, (run.end - first) / run.period)) return true;
     return false;
   }
 
-  bool reroll(std::vector<Stmt>& block, size_t first, size_t period, size_t count) {
+  /// How many values each iteration would leave to the next; more than there can be where there is no loop.
+  size_t carried(const std::vector<Stmt>& block, const Run& run, size_t first) {
+    const std::optional<Loop> loop = made(block, first, run.period, (run.end - first) / run.period);
+    return loop ? loop->carried() : static_cast<size_t>(-1);
+  }
+
+  std::optional<Loop> made(const std::vector<Stmt>& block, size_t first, size_t period, size_t count) {
     looked_at_ += period * count;
-    if (looked_at_ > most_statements) return false;
-    Loop loop(program_, block, first, period, count, [&](const char* stem) { return new_name(stem); });
-    if (!loop.make()) return false;
+    if (looked_at_ > most_statements) return std::nullopt;
+    std::optional<Loop> out(std::in_place, program_, block, first, period, count,
+                            [&](const char* stem) { return new_name(stem); });
+    if (!out->make()) out.reset();
+    return out;
+  }
+
+  bool reroll(std::vector<Stmt>& block, size_t first, size_t period, size_t count) {
+    std::optional<Loop> found = made(block, first, period, count);
+    if (!found) return false;
+    Loop& loop = *found;
     if (kind_of_lengths_ == Lengths::Pieces && !loop.find_length()) return false;
     if (kind_of_lengths_ == Lengths::Numbers) loop.find_list(pieces_);
     const size_t behind = first + period * count;
@@ -403,6 +450,7 @@ class Reroller {
   std::vector<Loop::Position> last_;                 // that loops leave to what is behind them
   std::unordered_map<std::string, size_t> lengths_;  // of lists that loops make
   std::unordered_map<std::string, size_t> pieces_;   // of these and of those that operators make: how many elements
+  std::set<std::string> whole_;                      // lists of pieces that are taken as such
   std::set<std::string> used_;
   std::map<std::string, int> numbers_;
 };
@@ -436,6 +484,10 @@ class UnrolledTrace {
   /// Nothing where there are no loops.
   std::unique_ptr<program::Program> rerolled(const std::optional<Keys>& fixed) {
     std::vector<std::string> before = unrolled(*program_, reroller_.body());
+    if (getenv("DBG")) {
+      forward().body = reroller_.body();
+      fprintf(stderr, "BEFORE\n%s\n", program::print(forward(), program_.get()).c_str());
+    }
     if (!reroller_.run(fixed)) return nullptr;
     forward().body = reroller_.body();
     leave_called(*program_);
@@ -445,6 +497,7 @@ class UnrolledTrace {
     if (after != before) throw Error(Code::Internal, "a loop does not give what it was made of");
     forward().body = reroller_.with_last_positions();
     remove_unused_numbers(forward().body);
+    if (getenv("DBG")) fprintf(stderr, "AFTER\n%s\n", program::print(forward(), program_.get()).c_str());
     program::verify(*program_);
     return std::move(program_);
   }

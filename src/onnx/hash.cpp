@@ -1,6 +1,8 @@
 #include "onnx/hash.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -9,8 +11,8 @@
 namespace lithify::onnx {
 namespace {
 
-// Larger constants are known by where they are in memory.
-constexpr size_t small_bytes = 4096;
+// Larger constants are known by where they are in memory. What is computed at export is mostly smaller than this.
+constexpr size_t small_bytes = size_t{1} << 20;
 
 class Hash {
  public:
@@ -18,9 +20,14 @@ class Hash {
     state_ = (state_ ^ v) * 0x9e3779b97f4a7c15;  // the golden ratio: odd, and its bits follow no pattern
     state_ ^= state_ >> 32;
   }
-  void add(std::string_view bytes) {
+  void add(std::string_view text) { add_bytes(std::as_bytes(std::span(text))); }
+  void add_bytes(std::span<const std::byte> bytes) {
     add(bytes.size());
-    for (const char c : bytes) add(uint64_t{static_cast<unsigned char>(c)});
+    for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), sizeof(uint64_t)))) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes.data(), std::min(bytes.size(), sizeof word));
+      add(word);
+    }
   }
   void add(float v) { add(uint64_t{std::bit_cast<uint32_t>(v)}); }
   template <class T>
@@ -44,7 +51,7 @@ uint64_t hash_of(const Tensor& tensor) {
   h.add_all(tensor.sizes);
   for (const Tensor::Piece& piece : tensor.pieces) {
     if (tensor.nbytes() <= small_bytes) {
-      for (const std::byte b : piece.view.dense_bytes()) h.add(static_cast<uint64_t>(b));
+      h.add_bytes(piece.view.dense_bytes());
     } else {
       h.add(std::bit_cast<uintptr_t>(piece.view.storage->bytes.data()));
       h.add(static_cast<uint64_t>(piece.view.offset));
@@ -58,73 +65,80 @@ uint64_t hash_of(const Tensor& tensor) {
 
 class Hasher {
  public:
-  void add(const Graph& graph) {
-    hash_.add(graph.inputs.size());
-    for (const Value* v : graph.inputs) number(v);
-    hash_.add(graph.nodes.size());
-    for (const Node* n : graph.nodes) add(*n);
-    hash_.add(graph.outputs.size());
-    for (const Value* v : graph.outputs) add_use(v);
+  /// The order of nodes says nothing: a value is known by what it is computed from.
+  uint64_t of(const Graph& graph) {
+    ++depth_;
+    for (size_t i = 0; i < graph.inputs.size(); ++i) know(graph.inputs[i], depth_, i);
+    uint64_t sum = 0;
+    for (const Node* n : graph.nodes) {
+      const uint64_t node = of(*n);
+      for (size_t i = 0; i < n->outputs.size(); ++i) know(n->outputs[i], node, i);
+      sum += node;
+    }
+    --depth_;
+    Hash h;
+    h.add(graph.inputs.size());
+    h.add(graph.nodes.size());
+    h.add(sum);
+    h.add(graph.outputs.size());
+    for (const Value* v : graph.outputs) h.add(of(v));
+    return h.value();
   }
-  uint64_t value() const { return hash_.value(); }
 
  private:
-  void add(const Node& node) {
-    hash_.add(node.domain);
-    hash_.add(node.op_type);
-    hash_.add(node.attributes.size());
+  uint64_t of(const Node& node) {
+    Hash h;
+    h.add(node.domain);
+    h.add(node.op_type);
+    h.add(node.attributes.size());
     for (const Attribute& a : node.attributes) {
-      hash_.add(a.name);
-      hash_.add(a.data.index());
-      std::visit([&](const auto& data) { add_data(data); }, a.data);
+      h.add(a.name);
+      h.add(a.data.index());
+      std::visit([&](const auto& data) { add(data, h); }, a.data);
     }
-    hash_.add(node.inputs.size());
-    for (const Value* v : node.inputs) add_use(v);
-    hash_.add(node.outputs.size());
-    for (const Value* v : node.outputs) number(v);
+    h.add(node.inputs.size());
+    for (const Value* v : node.inputs) h.add(of(v));
+    h.add(node.outputs.size());
+    return h.value();
   }
 
-  void add_data(int64_t v) { hash_.add(static_cast<uint64_t>(v)); }
-  void add_data(float v) { hash_.add(v); }
-  void add_data(const std::string& v) { hash_.add(v); }
+  static void add(int64_t v, Hash& h) { h.add(static_cast<uint64_t>(v)); }
+  static void add(float v, Hash& h) { h.add(v); }
+  static void add(const std::string& v, Hash& h) { h.add(v); }
   template <class T>
-  void add_data(const Vector<T>& v) {
-    hash_.add_all(v);
+  static void add(const Vector<T>& v, Hash& h) {
+    h.add_all(v);
   }
-  void add_data(const std::shared_ptr<const Tensor>& v) { hash_.add(hash_of(*v)); }
-  void add_data(const std::shared_ptr<Graph>& v) { add(*v); }
-  void add_data(const std::shared_ptr<const Value>& type) {
-    hash_.add(static_cast<uint64_t>(type->dtype));
-    hash_.add(static_cast<uint64_t>(type->form));
-    hash_.add(type->rank());
-  }
-
-  /// A value is known by the place where it is made.
-  void number(const Value* v) {
-    if (v) numbers_.emplace(v, numbers_.size() + 2);
+  static void add(const std::shared_ptr<const Tensor>& v, Hash& h) { h.add(hash_of(*v)); }
+  void add(const std::shared_ptr<Graph>& v, Hash& h) { h.add(of(*v)); }
+  static void add(const std::shared_ptr<const Value>& type, Hash& h) {
+    h.add(static_cast<uint64_t>(type->dtype));
+    h.add(static_cast<uint64_t>(type->form));
+    h.add(type->rank());
   }
 
-  void add_use(const Value* v) {
-    constexpr uint64_t left_out = 0, is_constant = 1;
-    if (!v) return hash_.add(left_out);
-    if (!v->constant) return hash_.add(numbers_[v]);
-    auto [known, is_new] = constants_.try_emplace(v, 0);
-    if (is_new) known->second = hash_of(*v->constant);
-    hash_.add(is_constant);
-    hash_.add(known->second);
+  void know(const Value* v, uint64_t made_by, size_t result) {
+    if (!v) return;
+    Hash h;
+    h.add(made_by);
+    h.add(result);
+    values_[v] = h.value();
   }
 
-  Hash hash_;
-  std::unordered_map<const Value*, uint64_t> numbers_;
-  std::unordered_map<const Value*, uint64_t> constants_;
+  /// Of nothing, where an operand is left out.
+  uint64_t of(const Value* v) {
+    if (!v) return 0;
+    const auto [known, is_new] = values_.try_emplace(v, 0);
+    if (is_new && v->constant) known->second = hash_of(*v->constant);
+    return known->second;
+  }
+
+  uint64_t depth_ = 0;
+  std::unordered_map<const Value*, uint64_t> values_;
 };
 
 }  // namespace
 
-uint64_t structural_hash(const Graph& graph) {
-  Hasher hasher;
-  hasher.add(graph);
-  return hasher.value();
-}
+uint64_t structural_hash(const Graph& graph) { return Hasher().of(graph); }
 
 }  // namespace lithify::onnx

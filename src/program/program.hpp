@@ -95,7 +95,8 @@ struct Stmt {
   bool unpack = false;                            ///< "a, = v" or "a, b = v": values[0] is a sequence of targets.size()
   bool trailing_comma = false;                    ///< "a, b, = v": a tuple or list, not the results of an operator
   std::string name;                               ///< attribute of SetAttribute
-  std::optional<int64_t> recorded;                ///< iterations of a For in the trace that it was made of
+  /// In the trace that it was made of: how many iterations a For has, or elements a list that is taken as a whole.
+  std::optional<int64_t> recorded;
   std::optional<std::string> scope;  ///< the module it belongs to, where the file has it: "encoder.layer.0"
   std::vector<Expr> values;
   std::vector<Stmt> body;

@@ -165,6 +165,14 @@ def note(name: str) -> None:
     logging.getLogger(__name__).debug(name)
 
 
+def remember(name: str) -> None:
+    SEEN.append(name)
+
+
+def remember_later(name: str) -> None:
+    remember(name)
+
+
 class NotesItself(nn.Module):
     def __init__(self, function: Callable[[str], object]) -> None:
         super().__init__()
@@ -175,6 +183,36 @@ class NotesItself(nn.Module):
         if not torch.jit.is_scripting() and not torch.jit.is_tracing():
             function("seen")
         return x * (2 + len(SEEN))
+
+
+class Guarded(nn.Module):
+    """Raises by conditions on sizes, in several forms."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] > 77:
+            raise ValueError(f"too long: {x.shape[1]}")
+        if x.shape[1] == 76:
+            raise ValueError
+        if x.shape[1] == 70 or x.shape[1] == 71:
+            message = "neither 70 nor 71"
+            raise ValueError(message)
+        if x.shape[0] < 90 and x.shape[1] > 0:
+            return x * 2
+        else:
+            raise ValueError
+
+
+def test_the_side_of_a_condition_that_raises_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    at: list[object] = []
+    capture = _call.Call._capture
+    monkeypatch.setattr(
+        _call.Call, "_capture", lambda self, kind, sizes, *rest, **o: at.append(sizes) or capture(self, kind, sizes, *rest, **o)
+    )
+    result = lithify.export(Guarded(), torch.randn(3, 4), dynamic_axes={"x": {0: "batch", 1: "seq"}})
+    assert len(at) == 1
+    assert result.claims.holds(batch=89, seq=69) is True
+    for sizes in ({"batch": 90}, {"seq": 78}, {"seq": 76}, {"seq": 70}, {"seq": 71}):
+        assert result.claims.holds(**{"batch": 3, "seq": 4, **sizes}) is False
 
 
 class AsksForKind(nn.Module):
@@ -195,6 +233,8 @@ ASKS = [
     (AsksForKind(int), True),
     (NotesItself(note), False),
     (NotesItself(SEEN.append), True),
+    (NotesItself(remember), True),
+    (NotesItself(remember_later), True),
 ]
 
 

@@ -218,6 +218,37 @@ def experts_by_unique(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
     return out
 
 
+@model("Loop")
+def experts_of_real_numbers(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    """How many are hit differs only with other contents."""
+    rows, out = x[:, 0], torch.zeros_like(x[:, 0])
+    weights = torch.stack([self.linear.weight * i for i in range(4)])
+    index = rows.argmax(-1)
+    for expert in torch.unique(index):
+        chosen = index == expert
+        out[chosen] = rows[chosen] @ weights[expert]
+    return out
+
+
+@model("Loop")
+def pieces_one_after_the_other(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    """The first piece starts at a number, and the others at sums."""
+    packed, start, sums = torch.cat(list(x)), 0, []
+    for length in lengths.tolist():
+        sums.append(packed[start : start + length].sum(0))
+        start += length
+    return torch.stack(sums)
+
+
+@model("Loop")
+def windows_one_after_the_other(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    packed, start, sums = torch.cat([x, x], 1).flatten(0, 1), 0, []
+    for h, w in torch.stack([lengths, torch.full_like(lengths, 2)], 1).tolist():
+        sums.append(self.linear(packed[start : start + h * w].view(h, w, 4)).mean(0))
+        start += h * w
+    return torch.stack(sums)
+
+
 # ---- the tests ------------------------------------------------------------------------------------
 
 
@@ -236,6 +267,43 @@ def test_data(name: str, out: Path) -> None:
             compare(session.run(x * scale, lengths), flat(module(x * scale, lengths)), outputs=session.outputs)
             ran += 1
     assert ran == 3 * len(SIZES)
+
+
+class ByExpert(nn.Module):
+    def forward(self, x: Tensor, weights: Tensor) -> Tensor:
+        index, out = x.argmax(-1), torch.zeros_like(x)
+        for expert in torch.unique(index):
+            chosen = index == expert
+            out[chosen] = x[chosen] * weights[expert]
+        return out
+
+
+def test_another_sample_shows_what_depends_on_contents(out: Path) -> None:
+    x, weights = torch.eye(4)[[0, 0, 2, 0]], torch.randn(4)
+    with pytest.raises(lithify.ExportError, match="number of results"):
+        lithify.export(ByExpert(), (x, weights), out)
+    lithify.export(ByExpert(), (x, weights), out, samples=[(torch.eye(4), weights)], verify=True)
+    session = Session(out)
+    for rows in ([0, 0, 0, 0], [3, 1, 1, 3], [2, 1, 0, 3]):
+        x = torch.eye(4)[rows] + torch.rand(4, 4) / 2
+        compare(session.run(x, weights), flat(ByExpert()(x, weights)), outputs=session.outputs)
+
+
+@pytest.mark.parametrize(
+    ("sample", "message"),
+    [
+        ((torch.randn(3, 4),), r"missing a required argument: 'weights'"),
+        (
+            (torch.randn(5, 4), torch.randn(5)),
+            r"'weights' is \[5\] in samples\[0\], and \[4\] in args: only axes in dynamic_axes",
+        ),
+        ((torch.randn(5, 4), torch.randn(4).int()), r"'weights' is torch.int32 in samples\[0\], and torch.float32 in args"),
+        ((torch.randn(5, 4), (torch.randn(4),)), r"samples\[0\] has x, weights_0, and args x, weights"),
+    ],
+)
+def test_a_sample_that_is_unlike_the_first_is_refused(sample: tuple[object, ...], message: str, out: Path) -> None:
+    with pytest.raises(lithify.ExportError, match=message):
+        lithify.export(ByExpert(), (torch.eye(4), torch.randn(4)), out, dynamic_axes={"x": [0]}, samples=[sample])
 
 
 class Padded(nn.Module):
