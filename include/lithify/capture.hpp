@@ -64,6 +64,7 @@ struct Escape {
   std::string what;          ///< how it was taken: "index", "float", "text", ...
   std::string where;         ///< the line that took it: "model.py:12"
   bool of_contents = false;  ///< whether it may depend on what inputs hold
+  bool only_here = false;    ///< whether another kind of capture is likely to follow it
 };
 
 /// What the code around a program does with sizes and with what inputs hold. The program returns, after the results of

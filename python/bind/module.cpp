@@ -210,10 +210,10 @@ Exported export_model(const Model& model, const std::map<std::string, Live>& wei
 // ---- live models ------------------------------------------------------------------------------------------------
 
 /// lithify::Followed as Python makes it: conditions (formula, outcome, where, question, other raises), escapes
-/// (formula, value, what, where, of contents), and the number of sizes.
+/// (formula, value, what, where, of contents, only here), and the number of sizes.
 using PythonFollowed =
     std::tuple<std::vector<std::tuple<std::string, bool, std::string, std::optional<std::string>, bool>>,
-               std::vector<std::tuple<std::string, double, std::string, std::string, bool>>, size_t>;
+               std::vector<std::tuple<std::string, double, std::string, std::string, bool, bool>>, size_t>;
 
 std::optional<Followed> followed_of(const std::optional<PythonFollowed>& from) {
   if (!from) return std::nullopt;
@@ -221,8 +221,8 @@ std::optional<Followed> followed_of(const std::optional<PythonFollowed>& from) {
   Followed out;
   for (const auto& [formula, outcome, where, question, other_raises] : conditions)
     out.conditions.push_back({formula, outcome, where, question, other_raises});
-  for (const auto& [formula, value, what, where, of_contents] : escapes)
-    out.escapes.push_back({formula, value, what, where, of_contents});
+  for (const auto& [formula, value, what, where, of_contents, only_here] : escapes)
+    out.escapes.push_back({formula, value, what, where, of_contents, only_here});
   out.sizes = sizes;
   return out;
 }

@@ -386,7 +386,11 @@ def _followed(followed: Followed | None) -> Any:
     if followed is None:
         return None
     conditions = [(c.formula, c.outcome, c.where, c.question, c.other_raises) for c in followed.conditions]
-    return conditions, [(e.formula, e.value, e.what, e.where, e.of_contents) for e in followed.escapes], followed.sizes
+    return (
+        conditions,
+        [(e.formula, e.value, e.what, e.where, e.of_contents, e.only_here) for e in followed.escapes],
+        followed.sizes,
+    )
 
 
 def _renamed(given: list[str], names: list[str], what: str) -> list[str]:

@@ -43,6 +43,7 @@ class Capture(Protocol):
 
     def length(self, tensor: torch.Tensor) -> Any: ...
     def leaves(self, tensor: torch.Tensor, what: str) -> None: ...
+    def escape_sizes(self, tensors: Iterable[torch.Tensor], what: str) -> None: ...
     def number(self, tensor: torch.Tensor) -> Any: ...
     def started_thread(self) -> None: ...
     def report_data(self, what: str) -> str: ...
@@ -128,6 +129,8 @@ def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, st
     yield builtins, "len", _len
     yield builtins, "sum", _summed
     yield threading.Thread, "start", _start
+    if _vmap is not None:
+        yield _vmap_module, "_flat_vmap", _mapped
     for name, (_, function) in _MATH.items():
         yield math, name, function
     modules = list(modules)
@@ -505,6 +508,18 @@ def _of_storage(name: str) -> Callable[..., Any]:
         return before(self, *args)
 
     return function
+
+
+# torch.vmap calls it with the arguments as a flat list. Where it is missing, numbers that come from them are not explained.
+_vmap_module = sys.modules.get("torch._functorch.vmap")
+_vmap = getattr(_vmap_module, "_flat_vmap", None)
+
+
+def _mapped(func: Any, batch_size: Any, in_dims: Any, args: Any, *more: Any, **options: Any) -> Any:
+    """What is inside takes the sizes of arguments as plain numbers."""
+    if capture := _traces():
+        capture.escape_sizes([a for a in args if isinstance(a, torch.Tensor)], "vmap")
+    return _vmap(func, batch_size, in_dims, args, *more, **options)
 
 
 _jit_script = torch.jit.script

@@ -204,8 +204,13 @@ def raises_unless(outcome: bool) -> bool:
     if frame is None or found is None:
         return False
     around = reversed(_enclosing(_tree(frame.f_code.co_filename), found[0]))
+    within = dis.opname[frame.f_code.co_code[frame.f_lasti]] == "COMPARE_OP"
     for node in itertools.dropwhile(lambda n: not isinstance(n, ast.expr) or _positions(n) != found, around):
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        if within:  # elements of tuples that are compared
+            if not outcome or not isinstance(node, ast.Compare):
+                return False
+            outcome, within = isinstance(node.ops[0], ast.Eq), False
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             outcome = not outcome
         elif isinstance(node, ast.BoolOp):
             if outcome == isinstance(node.op, ast.Or):
@@ -217,6 +222,11 @@ def raises_unless(outcome: bool) -> bool:
         elif not isinstance(node, ast.expr) or _positions(node) != found:
             return False
     return False
+
+
+def calls() -> object:
+    """The lines that lead to the running one, and the modules that they are of: the same in each iteration of a loop."""
+    return tuple((f.f_code, f.f_lasti, id(f.f_locals.get("self"))) for f in frames())
 
 
 def _raises(block: list[ast.stmt]) -> bool:

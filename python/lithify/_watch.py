@@ -38,6 +38,7 @@ class Escape:
     what: str  # "index", "float", "text", "hash", ...
     where: str
     of_contents: bool = False  # it may depend on what inputs hold
+    only_here: bool = False  # torch.export is likely to follow it
 
 
 @dataclass
@@ -76,6 +77,7 @@ class Watch:
         self.refused_hash = False
         self._conditions: dict[str, tuple[Condition, Term]] = {}
         self._escapes: dict[tuple[str, str], tuple[Escape, Term]] = {}
+        self._asked: set[object] = set()  # where something was asked that is the same in each iteration of a loop
         self._names: dict[int, tuple[str, Term]] = {}
         self._sizes: dict[tuple[int, int], Term] = {}  # by value and axis: those that positions are below
         self._tensors: dict[int, tuple[torch.Tensor, Term]] = {}
@@ -101,12 +103,22 @@ class Watch:
                 question, outcome = self._ask(f"condition on data at {where}", outcome)
                 if question is None:
                     return outcome
-            raises = _places.raises_unless(outcome)
+            raises = not term.of_contents and _places.raises_unless(outcome)
+            if raises and self.is_asked_again():
+                return outcome
             known = self._conditions[key] = Condition(self._formula(term), outcome, where, question, raises), term
             self.tensor(term)  # here, where the paths part
             if term.of_contents:  # what follows is not of both paths, and gives it no line
                 self._traced().locate_by(term.first_source())
         return known[0].outcome
+
+    def is_asked_again(self) -> bool:
+        """Whether the running code has asked this before, as the iterations of a loop do."""
+        at = _places.calls()
+        if at in self._asked:
+            return True
+        self._asked.add(at)
+        return False
 
     def _in_bounds(self, term: Term) -> bool | None:
         """The outcome of a comparison that no position along an axis has otherwise: `i < n`, where i is one of nonzero(), and the
@@ -172,7 +184,8 @@ class Watch:
             formula = f"str({formula})"
         key, where = formula or _text_by_identity(term), _places.place()
         if (key, where) not in self._escapes and not _places.is_logged():
-            self._escapes[key, where] = Escape(formula, float(term.value.real), what, where, term.of_contents), term
+            escape = Escape(formula, float(term.value.real), what, where, term.of_contents, only_here=what == "vmap")
+            self._escapes[key, where] = escape, term
 
     def _formula(self, term: Term) -> str:
         """The formula of sizes; empty for a term of numbers that inputs hold."""

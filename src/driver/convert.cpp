@@ -86,7 +86,11 @@ std::vector<std::shared_ptr<const Opened>> rerolled(const std::vector<Unrolled>&
   std::vector<merge::Unrolled> programs;
   for (const Unrolled& u : traces) {
     programs.push_back({u.trace->program});
-    if (const std::optional<Followed>& f = *u.followed) programs.back().other = {f->conditions.size(), f->sizes};
+    if (const std::optional<Followed>& f = *u.followed) {
+      merge::OtherResults& other = programs.back().other;
+      for (const Condition& c : f->conditions) other.decides.push_back(!c.other_raises);
+      other.numbers = f->sizes;
+    }
   }
   std::vector<std::unique_ptr<program::Program>> loops = merge::rerolled(programs, lengths);
   std::vector<std::shared_ptr<const Opened>> out;

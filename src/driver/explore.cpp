@@ -19,13 +19,14 @@ constexpr double longer_for_data = 4;    // times the seconds of the budget
 constexpr size_t sizes_for_side = 3;     // at which a side is tried
 constexpr size_t enough_recordings = 4;  // of a path, to show what its numbers stand for
 
-/// The conditions with their outcomes, the same for all recordings of one path. The sizes in them have numbers by the
-/// conditions alone: a loop may use sizes in each of its iterations, and these are not equally many.
+/// The conditions that decide, with their outcomes, the same for all recordings of one path. The sizes in them have
+/// numbers by the conditions alone: a loop may use sizes in each of its iterations, and these are not equally many.
 std::string signature(const Capture& capture) {
   std::string out;
   std::map<std::string, size_t> numbers;
   if (!capture.followed) return out;
   for (const Condition& c : capture.followed->conditions) {
+    if (c.other_raises) continue;
     for (size_t i = 0; i < c.formula.size();) {
       const size_t end = c.formula[i] == 's' ? c.formula.find_first_not_of("0123456789", i + 1) : i + 1;
       const std::string part = c.formula.substr(i, end - i);
@@ -332,7 +333,9 @@ std::vector<std::string> Exploration::unknown_conditions(const Path& path) {
   const Evaluated& outcome = *path.recovered.outcome;
   for (size_t i = 0; capture.followed && i < capture.followed->conditions.size(); ++i) {
     const Condition& c = capture.followed->conditions[i];
-    if (!outcome.decided_conditions[i] && !c.question && !in_dimensions(c.formula, outcome)) out.push_back(c.where);
+    const bool guards = c.other_raises;
+    if (!outcome.decided_conditions[i] && !c.question && !guards && !in_dimensions(c.formula, outcome))
+      out.push_back(c.where);
   }
   return out;
 }
@@ -348,6 +351,9 @@ std::vector<Answer> Exploration::answers_of(const Path& path) {
     const std::optional<claims::Formula> formula = in_dimensions(c.formula, outcome);
     if (!formula && !c.question) continue;
     if (formula && formula->names().empty()) continue;
+    // One that compares a number of the recording, as the length of an unrolled loop, is no condition of the path.
+    const auto holds = [&](const Recording& r) { return outcome_at(*formula, r.sizes) == c.outcome; };
+    if (formula && c.other_raises && !std::ranges::all_of(path.recordings, holds)) continue;
     const size_t id = condition_id(formula ? formula->str() : *c.question, {formula, c.where});
     if (std::ranges::find(out, id, &Answer::condition) == out.end())
       out.push_back(

@@ -140,8 +140,15 @@ class LiveExport {
     const auto decides = [](const Followed& f) { return !f.conditions.empty() || uses_data(f); };
     if (sample.empty() && !(traced->followed && decides(*traced->followed)))
       return convert({*std::move(traced)}, CaptureKind::Trace, "a trace of one run: no size is dynamic");
+    const bool exports = traced->followed && std::ranges::any_of(traced->followed->escapes, &Escape::only_here);
     try {
-      return explored(*std::move(traced), sample);
+      LiveConverted out = explored(*std::move(traced), sample);
+      if (!exports || out.facts->unfollowed.empty()) return out;
+      try {
+        return other_kind("a trace does not follow all sizes");
+      } catch (const Error&) {
+        return out;
+      }
     } catch (const Error& error) {
       if (!is_about_sizes(error) && error.first().code != Code::CannotCapture) throw;
       failures_ = error.diagnostics();

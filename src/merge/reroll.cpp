@@ -364,10 +364,11 @@ class Reroller {
     Expr& returned = rest.back().values[0];
     if (returned.kind != Kind::Tuple) return true;
     const size_t end = returned.items.size(), numbers = end - std::min(end, other_.numbers);
-    for (size_t i = numbers - std::min(numbers, other_.conditions); i < end; ++i) {
+    const size_t first = numbers - std::min(numbers, other_.decides.size());
+    for (size_t i = first; i < end; ++i) {
       Expr& e = returned.items[i];
       if (e.kind != Kind::Name || !loop.makes(e.name)) continue;
-      if (i < numbers) return false;
+      if (i < numbers && other_.decides[i - first]) return false;
       e = Expr();
     }
     return true;

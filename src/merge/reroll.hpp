@@ -22,8 +22,9 @@ enum class Lengths : uint8_t {
 
 /// The last results of a trace, which are no outputs of the model: see lithify::Followed.
 struct OtherResults {
-  size_t conditions = 0;  ///< what makes one of these stays as it is: how the model goes on depends on it
-  size_t numbers = 0;     ///< after the conditions; those that an iteration makes become None
+  /// For each condition: whether how the model goes on depends on it. What makes one of these stays as it is.
+  std::vector<bool> decides = {};
+  size_t numbers = 0;  ///< after the conditions; these, and conditions that only guard, become None in iterations
 };
 
 /// A trace, and which of its results are no outputs.

@@ -564,6 +564,7 @@ TABLE: dict[str, tuple[Any, Callable[[lithify.Result], bool]]] = {
     "export_modules_as_functions": (False, lambda r: r.nodes == NODES),
     "autograd_inlining": (False, lambda r: r.nodes == NODES),
     "fallback": (True, lambda r: r.nodes == NODES),
+    "samples": ([torch.ones(3, 4)], lambda r: r.nodes == NODES),
     "capture": ("script", lambda r: r.capture == "script"),
     "progress": (lambda done, total: None, lambda r: r.file_bytes > 0),
     "custom_ops": (None, lambda r: True),

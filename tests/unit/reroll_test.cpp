@@ -12,7 +12,7 @@ namespace {
 /// The statements with the loops rerolled; "" where there are none.
 std::string rerolled_text(const std::string& body, Lengths lengths = Lengths::Numbers) {
   const std::unique_ptr<program::Program> whole = trace(body);
-  const std::unique_ptr<program::Program> made = std::move(rerolled({{whole.get(), {0, 1}}}, lengths)[0]);
+  const std::unique_ptr<program::Program> made = std::move(rerolled({{whole.get(), {{}, 1}}}, lengths)[0]);
   return made ? statements(*made) : "";
 }
 
@@ -59,6 +59,55 @@ TEST_CASE("pieces of a list are its elements") {
         "  a = torch.add(carried0, pieces0[i0])\n"
         "  carried0 = a\n"
         "return (carried0, x)\n");
+}
+
+TEST_CASE("all pieces of a list are the list") {
+  CHECK(rerolled_text("    p, q, r, = torch.unbind(x, 1)\n"
+                      "    a = torch.stack([p, q, r])\n"
+                      "    return (a, x)\n") ==
+        "pieces0 = torch.unbind(x, 1)\n"
+        "a = torch.stack(pieces0)\n"
+        "return (a, x)\n");
+}
+
+TEST_CASE("numbers that are computed again") {
+  CHECK(rerolled_text("    p, q, r, s, = torch.unbind(x)\n"
+                      "    _0 = int(p)\n"
+                      "    _1 = int(q)\n"
+                      "    _2 = int(r)\n"
+                      "    _3 = int(s)\n"
+                      "    a0 = torch.slice(x, 0, 0, _0)\n"
+                      "    b0 = torch.sum(a0, [0])\n"
+                      "    n1 = torch.add(_0, _1)\n"
+                      "    a1 = torch.slice(x, 0, _0, n1)\n"
+                      "    b1 = torch.sum(a1, [0])\n"
+                      "    m1 = torch.add(_0, _1)\n"
+                      "    t1 = ops.prim.NumToTensor(m1)\n"
+                      "    n2 = torch.add(m1, _2)\n"
+                      "    a2 = torch.slice(x, 0, int(t1), n2)\n"
+                      "    b2 = torch.sum(a2, [0])\n"
+                      "    m2 = torch.add(m1, _2)\n"
+                      "    n3 = torch.add(m2, _3)\n"
+                      "    a3 = torch.slice(x, 0, m2, n3)\n"
+                      "    b3 = torch.sum(a3, [0])\n"
+                      "    return (torch.stack([b0, b1, b2, b3]), x)\n") ==
+        "pieces0 = torch.unbind(x)\n"
+        "list0 = annotate(List[Tensor], [])\n"
+        "for i7 in range(torch.len(pieces0)):\n"
+        "  _0 = int(pieces0[i7])\n"
+        "  torch.append(list0, _0)\n"
+        "a0 = torch.slice(x, 0, 0, list0[0])\n"
+        "b0 = torch.sum(a0, [0])\n"
+        "carried12 = list0[0]\n"
+        "list1 = annotate(List[Tensor], [])\n"
+        "for i10 in range(torch.add(torch.len(list0), -1)):\n"
+        "  n1 = torch.add(carried12, list0[torch.add(i10, 1)])\n"
+        "  a1 = torch.slice(x, 0, carried12, n1)\n"
+        "  b1 = torch.sum(a1, [0])\n"
+        "  torch.append(list1, b1)\n"
+        "  carried12 = n1\n"
+        "_5 = torch.stack(torch.add.t([b0], list1))\n"
+        "return (_5, x)\n");
 }
 
 TEST_CASE("a loop inside of a loop") {
