@@ -298,7 +298,7 @@ def _squeeze(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
     asked = sorted({d % len(sizes) for d in dims if is_number(sizes[d])}, reverse=True)
     if not asked or sizes[asked[0]].term.of_contents:
         return f.call(func, args, kwargs)
-    if len(asked) == 1 and dim is not None and sizes[asked[0]].value == 1 and f.watch.is_asked_again():
+    if dim is not None and [sizes[d].value for d in asked] == [1] and f.has_no_ones() and f.watch.is_asked_again():
         return f.call(func, args, kwargs)  # most likely, it is always 1
     fixed = tuple(d % len(sizes) for d in dims if not is_number(sizes[d]))
     dropped = [d for d in asked if bool(sizes[d] == 1)]

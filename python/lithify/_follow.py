@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import types
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,7 +42,7 @@ class Known:
     """What is known of a run before it begins."""
 
     numbers: Sequence[Any] = ()  # of each input: the number that it was given as, or None
-    axes: Sequence[Container[int]] = ()  # of each input: those that are dynamic; empty where that is not known
+    axes: Sequence[Collection[int]] = ()  # of each input: those that are dynamic; empty where that is not known
     outcomes: Mapping[str, bool] = field(default_factory=dict)  # of questions about contents, by key, whatever these are
     checks: set[str] = field(default_factory=set)  # questions that raise at another outcome than that of the run
     idle: set[str] = field(default_factory=set)  # questions whose outcome changes nothing
@@ -161,6 +161,11 @@ class Follower(TorchFunctionMode):
 
     def _shape_in(self, value: _torch.Value) -> Shape:
         return self._shapes.get(_torch.key_of(value)) or self._shape_of(value, _torch.sizes_in(value))
+
+    def has_no_ones(self) -> bool:
+        """Whether all dynamic dimensions of the inputs have other sizes than 1."""
+        inputs = zip(map(_torch.sizes_in, _torch.inputs()), self._known.axes, strict=False)
+        return all(size != 1 or not {axis, axis - len(s)} & set(axes) for s, axes in inputs for axis, size in enumerate(s))
 
     def length(self, tensor: torch.Tensor) -> Any:
         """len(tensor)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import dis
 import functools
 import itertools
@@ -121,8 +122,15 @@ def _catches(frame: types.FrameType) -> bool:
     """Whether what is raised in a call of the frame may end there."""
     found = _range(frame)
     chain = _enclosing(_tree(frame.f_code.co_filename), found[0]) if found is not None else []
-    tries = [node for node in chain if isinstance(node, ast.Try)]
-    return found is None or any(not _is_raise(handler.body[-1]) for node in tries for handler in node.handlers)
+    handlers = [handler for node in chain if isinstance(node, ast.Try) for handler in node.handlers]
+    contexts = [item.context_expr for node in chain if isinstance(node, ast.With) for item in node.items]
+    caught = any(not _is_raise(handler.body[-1]) for handler in handlers)
+    return found is None or caught or any(_suppresses(context, frame) for context in contexts)
+
+
+def _suppresses(context: ast.expr, frame: types.FrameType) -> bool:
+    """Whether a context is contextlib.suppress."""
+    return isinstance(context, ast.Call) and _named(context.func, frame) is contextlib.suppress
 
 
 def is_for_message() -> bool:
@@ -201,7 +209,7 @@ def raises_unless(outcome: bool) -> bool:
     of a part of that condition, but with no other."""
     frame = next(frames(), None)
     found = _range(frame) if frame is not None else None
-    if frame is None or found is None:
+    if frame is None or found is None or any(map(_catches, frames())):
         return False
     around = reversed(_enclosing(_tree(frame.f_code.co_filename), found[0]))
     within = dis.opname[frame.f_code.co_code[frame.f_lasti]] == "COMPARE_OP"

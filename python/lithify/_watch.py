@@ -104,7 +104,7 @@ class Watch:
                 if question is None:
                     return outcome
             raises = not term.of_contents and _places.raises_unless(outcome)
-            if raises and self.is_asked_again():
+            if raises and self.is_asked_again(term.text(lambda _: "size")):
                 return outcome
             known = self._conditions[key] = Condition(self._formula(term), outcome, where, question, raises), term
             self.tensor(term)  # here, where the paths part
@@ -112,9 +112,9 @@ class Watch:
                 self._traced().locate_by(term.first_source())
         return known[0].outcome
 
-    def is_asked_again(self) -> bool:
+    def is_asked_again(self, what: str = "") -> bool:
         """Whether the running code has asked this before, as the iterations of a loop do."""
-        at = _places.calls()
+        at = _places.calls(), what
         if at in self._asked:
             return True
         self._asked.add(at)

@@ -49,6 +49,11 @@ bool takes_contents(const Capture& capture) {
   return capture.followed && std::ranges::any_of(capture.followed->escapes, &Escape::of_contents);
 }
 
+/// Whether it asked for sizes only to raise at others.
+bool has_checks(const Capture& capture) {
+  return capture.followed && std::ranges::any_of(capture.followed->conditions, &Condition::other_raises);
+}
+
 std::shared_ptr<const Opened> opened(const Capture& capture) {
   return std::make_shared<const Opened>(std::vector<Source>{{capture.model, capture.inputs}});
 }
@@ -211,7 +216,7 @@ void Exploration::add(Recording recording) {
     // What such a condition depends on is known at the sizes of recordings only.
     if (path.recordings.size() == 1) {
       enlarge(path.recordings);
-      path.recovered = settle_(path.recordings);
+      path.recovered = settle_(path.recordings, false);
     }
     for (const Path& other : paths_)
       if (have_same_answers(path, other)) throw Error(Code::CannotCapture, one_outcome(path.unknown[0]));
@@ -229,11 +234,11 @@ void Exploration::add_others(std::vector<Recording>& recordings) const {
 
 /// One recording shows all where no size escapes; else several of the same path. Where these have loops of other
 /// lengths, the loops are rerolled.
-void Exploration::settle(Path& path) {
+void Exploration::settle_at_all_sizes(Path& path) {
   std::exception_ptr why;
   bool diverge = true;
   try {
-    path.recovered = settle_(path.recordings);
+    path.recovered = settle_(path.recordings, false);
     return;
   } catch (const Error& e) {
     // A loop over pieces, of which the trace has so many, is no error where it is a loop.
@@ -245,7 +250,7 @@ void Exploration::settle(Path& path) {
   }
   enlarge(path.recordings);
   if (diverge) try {
-      path.recovered = settle_(path.recordings);
+      path.recovered = settle_(path.recordings, false);
       return;
     } catch (const Error& e) {
       if (e.first().code != Code::TracesDiverge) throw;
@@ -263,7 +268,18 @@ void Exploration::settle(Path& path) {
   if (!has_confirmed_loops(whole)) whole = with_loops(path, loops, static_cast<size_t>(largest));
   if (!has_confirmed_loops(whole)) std::rethrow_exception(why);
   path = std::move(whole);
-  path.recovered = settle_(path.recordings);
+  path.recovered = settle_(path.recordings, false);
+}
+
+void Exploration::settle(Path& path) {
+  const std::vector<Recording> given = path.recordings;
+  try {
+    settle_at_all_sizes(path);
+  } catch (const Error&) {
+    if (!has_checks(given[0].capture)) throw;
+    path.recordings = given;
+    path.recovered = settle_(given, true);
+  }
 }
 
 /// Records the same path at other sizes.

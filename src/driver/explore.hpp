@@ -70,8 +70,9 @@ class Exploration {
   /// Captures the model at some sizes, and with other contents if so asked. Throws CannotCapture where it does not run
   /// there.
   using Record = std::function<Capture(const Sizes& sizes, const Outcomes& outcomes, bool vary_contents)>;
-  /// Evaluates the program of the first recording by itself. Throws Error where it cannot be exported.
-  using Settle = std::function<Recovered(const std::vector<Recording>& recordings)>;
+  /// Evaluates the program of the first recording by itself. A raise that is not taken may show that a dimension has
+  /// one size only: whether that is believed. Throws Error where it cannot be exported.
+  using Settle = std::function<Recovered(const std::vector<Recording>& recordings, bool fixes_sizes)>;
 
   Exploration(Sizes sample, Record record, Settle settle, Budget budget)
       : sample_(std::move(sample)), record_(std::move(record)), settle_(std::move(settle)), budget_(budget) {}
@@ -103,6 +104,7 @@ class Exploration {
   void add(Recording recording);
   void add_others(std::vector<Recording>& recordings) const;
   void settle(Path& path);
+  void settle_at_all_sizes(Path& path);
   void enlarge(std::vector<Recording>& recordings);
   enum class Attempt { SamePath, OtherPath, Failed };
   Attempt add_to(std::vector<Recording>& recordings, const Sizes& sizes);

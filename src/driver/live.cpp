@@ -162,7 +162,7 @@ class LiveExport {
         [&](const Sizes& sizes, const Outcomes& outcomes, bool vary_contents) {
           return capture({CaptureKind::Trace, sizes, vary_contents, outcomes});
         },
-        [&](const std::vector<Recording>& recordings) { return settled(recordings); },
+        [&](const std::vector<Recording>& recordings, bool fixes_sizes) { return settled(recordings, fixes_sizes); },
         {options_.capture_runs, options_.capture_seconds});
     exploration.run(std::move(traced), others());
     if (std::string why = exploration.missing_data(); !why.empty()) throw Error(Code::CannotCapture, why);
@@ -186,7 +186,7 @@ class LiveExport {
   static std::string name_of_sample(size_t i) { return fmt::format("samples[{}]", i); }
 
   /// Evaluates the program of one path. One recording has to show all by itself.
-  Recovered settled(const std::vector<Recording>& recordings) const {
+  Recovered settled(const std::vector<Recording>& recordings, bool fixes_sizes) const {
     const Recording& first = recordings[0];
     ExportOptions options = options_for(first.capture);
     if (recordings.size() == 1) {
@@ -199,8 +199,15 @@ class LiveExport {
     Recovered out = recover(model, traces);
     if (out.outcome->failed()) {
       // What contradicts in general may be right on this path.
+      const auto fixes_size = [](const sym::Fact& f) {
+        return f.kind == sym::Fact::Kind::Equal && (f.a.is_constant() || f.b.is_constant());
+      };
       sym::Facts facts;
-      for (const sym::Facts& of : out.outcome->condition_facts) facts.insert(facts.end(), of.begin(), of.end());
+      for (size_t i = 0; i < out.outcome->condition_facts.size(); ++i) {
+        const bool all = fixes_sizes || !first.capture.followed->conditions[i].other_raises;
+        std::ranges::copy_if(out.outcome->condition_facts[i], std::back_inserter(facts),
+                             [&](const sym::Fact& f) { return all || !fixes_size(f); });
+      }
       if (facts.empty()) throw Error(out.outcome->diagnostics);
       // Of the conditions, what holds without them counts.
       const std::vector<std::optional<bool>> decided = out.outcome->decided_conditions;

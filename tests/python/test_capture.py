@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import logging
@@ -213,6 +214,43 @@ def test_the_side_of_a_condition_that_raises_is_not_run(monkeypatch: pytest.Monk
     assert result.claims.holds(batch=89, seq=69) is True
     for sizes in ({"batch": 90}, {"seq": 78}, {"seq": 76}, {"seq": 70}, {"seq": 71}):
         assert result.claims.holds(**{"batch": 3, "seq": 4, **sizes}) is False
+
+
+def limited(x: torch.Tensor, most: int) -> torch.Tensor:
+    if x.shape[0] > most:
+        raise ValueError("too many")
+    return x * 2
+
+
+class Caught(nn.Module):
+    """Goes on where a condition on sizes raises; the same line asks for other sizes."""
+
+    def __init__(self, *, suppressed: bool) -> None:
+        super().__init__()
+        self.suppressed = suppressed
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for most in (10, 3):
+            if self.suppressed:
+                with contextlib.suppress(ValueError):
+                    x = limited(x, most)
+                continue
+            try:
+                x = limited(x, most)
+            except ValueError:
+                x = x + 1
+        return x
+
+
+@pytest.mark.parametrize("suppressed", [False, True])
+def test_a_raise_that_is_caught_is_a_branch(suppressed: bool, out: Path) -> None:
+    model = Caught(suppressed=suppressed)
+    result = lithify.export(model, torch.randn(2, 4), out, dynamic_axes={"x": {0: "batch"}})
+    session = Session(out)
+    for batch in (1, 2, 3, 4, 10, 11):
+        x = torch.randn(batch, 4)
+        compare(session.run(x), flat(model(x)), outputs=session.outputs)
+        assert result.claims.holds(batch=batch) is True
 
 
 class AsksForKind(nn.Module):

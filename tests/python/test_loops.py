@@ -53,6 +53,21 @@ def tanh_cell(self: nn.Module, x: Tensor) -> object:
     return h
 
 
+@loop(linear=nn.Linear(12, 8))
+def checked_cell(self: nn.Module, x: Tensor) -> object:
+    """Each iteration checks its sizes, and drops one that is always 1."""
+    h, outputs = zeros(x), []
+    for t in range(x.shape[1]):
+        if h.shape != (x.shape[0], 8):
+            raise ValueError(f"got {h.shape}")
+        h = torch.tanh(self.linear(torch.cat([x[:, t], h], 1)))
+        outputs.append((h[:, None, :] @ h[:, :, None]).squeeze(1))
+    out = torch.stack(outputs, 1)
+    if out.shape[1] != x.shape[1]:
+        raise ValueError(f"got {out.shape}")
+    return out
+
+
 @loop(cell=nn.LSTMCell(4, 8))
 def lstm_cell(self: nn.Module, x: Tensor) -> object:
     h, c = zeros(x), zeros(x)
