@@ -177,7 +177,7 @@ def export(root: nn.Module | None, call: Callable[..., Any], arguments: Argument
     same = True
     with warnings.catch_warnings(), torch.no_grad(), _silent():
         warnings.simplefilter("ignore")
-        with _torch.texts_refused():
+        with _torch.texts_refused(), _torch.scans_kept():
             program = torch.export.export(adapter, tuple(sample), dynamic_shapes=shapes, strict=False)
         with contextlib.suppress(Exception):  # at sizes of the sample that the program does not take, for one
             same = _is_same(program.module(), adapter, sample)

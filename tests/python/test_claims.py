@@ -101,6 +101,14 @@ def test_a_squeezed_size_of_the_sample_is_a_constraint() -> None:
     assert [above.claims.holds(n=5, s=s) for s in (1, 3)] == [False, True]
 
 
+def test_a_squeezed_size_of_data_is_a_constraint() -> None:
+    sample, axes = torch.tensor([1.0, 0, 2]), {"x": {0: "n"}}
+    claims = lithify.export(lambda x: x.nonzero().squeeze(), sample, dynamic_axes=axes).claims
+    assert claims.holds(n=7) is None and "nonzero >= 2" in claims.why(n=7)
+    with pytest.raises(lithify.ExportError, match="has 0 dimensions on one path and 1 on the other"):
+        lithify.export(lambda x: x[x == x.max()].squeeze(), sample, dynamic_axes=axes)
+
+
 def test_a_size_of_0_that_the_code_asks_for_is_a_constraint() -> None:
     def forward(x: torch.Tensor) -> torch.Tensor:
         return torch.zeros(1) if x.shape[0] == 0 else x.sum().view(1)
