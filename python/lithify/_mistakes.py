@@ -12,11 +12,10 @@ import torch
 
 from lithify._errors import ExportError
 
-# Of which PyTorch has the bytes alone, or whose values ONNX Runtime only casts.
+# Of which PyTorch has the bytes alone.
 UNSUPPORTED_TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)} | {
     *(f"bits{layout}" for layout in ("8", "16", "1x8", "2x4", "4x2")),
     "float4_e2m1fn_x2",
-    "float8_e8m0fnu",
 }
 
 

@@ -392,15 +392,22 @@ Ref shift_factor(Call& c, Ref x) {
   return raise(c.onnx, like(c.onnx, x, 2), c.tensor_as("other", x->dtype));
 }
 
+// Small integers are shifted in int64: two to the power of all their bits is none of them.
+Ref shifted(Call& c, Ref (*shift)(Builder&, Ref x, Ref factor)) {
+  const DType t = c.result_type({"self", "other"});
+  const bool small = is_integer(t) && byte_size(t) < 4 && !known_number(c, "other");
+  Ref x = c.tensor_as("self", small ? DType::Int64 : t);
+  return c.onnx.cast(shift(c.onnx, x, shift_factor(c, x)), t);
+}
+
 Value shift_left(Call& c) {
-  Ref x = c.tensor_as("self", c.result_type({"self", "other"}));
-  return c.onnx.mul(x, shift_factor(c, x));
+  return shifted(c, [](Builder& b, Ref x, Ref factor) { return b.mul(x, factor); });
 }
 
 Value shift_right(Call& c) {
-  Ref x = c.tensor_as("self", c.result_type({"self", "other"}));
-  Ref factor = shift_factor(c, x);
-  return is_float(x->dtype) ? c.onnx.div(x, factor) : floor_divide(c.onnx, x, factor);
+  return shifted(c, [](Builder& b, Ref x, Ref factor) {
+    return is_float(x->dtype) ? b.div(x, factor) : floor_divide(b, x, factor);
+  });
 }
 
 struct TwoOperands {

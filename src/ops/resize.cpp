@@ -38,9 +38,13 @@ onnx::Attributes attributes_of(const Method& m) {
   return a;
 }
 
-// PyTorch raises where a size is not positive; so one that depends on data is assumed to be positive.
+// PyTorch raises where a size is not positive; so it is assumed to be.
 Dim positive(onnx::Builder& b, Dim size) {
-  if (sym::kind(size) != sym::Kind::Symbol || size.lower().value_or(0) >= 1) return size;
+  if (size.is_constant() || b.sym.less_equal(b.dim(1), size) == true) return size;
+  if (sym::kind(size) != sym::Kind::Symbol) {
+    b.sym.assume({sym::Assumption::Kind::AtMost, b.dim(1), size});
+    return size;
+  }
   Dim out = b.sym.symbol({.name = "resized"});
   b.bind(out, b.real(b.symbolic(size)));
   return out;
