@@ -265,8 +265,10 @@ onnx::Value* resize(Call& c, onnx::Value* x, Vector<Dim> sizes, Vector<std::opti
     all.insert(all.end(), sizes.begin(), sizes.end());
     out = b.op("Resize", {x, roi, c.opset() >= 13 ? nullptr : b.floats({}), b.symbolic(all)}, attributes_of(m));
   }
-  if (out->kind == onnx::Value::Kind::Output)
-    for (size_t i = 0; i < dims; ++i) out->shape[lead + i] = sizes[i];
+  if (out->kind == onnx::Value::Kind::Output) {
+    std::copy_n(x->shape.begin(), lead, out->shape.begin());
+    std::ranges::copy(sizes, out->shape.begin() + static_cast<std::ptrdiff_t>(lead));
+  }
   return b.cast(out, type);
 }
 
