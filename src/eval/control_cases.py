@@ -920,6 +920,19 @@ def prefixes(x: Tensor) -> Tensor:
 case(prefixes, x[S, 4], trace=False)
 
 
+def pieces_by_while(x: Tensor) -> Tensor:
+    i = 0
+    total = torch.zeros(4)
+    while i < x.size(0):
+        piece = x[i : i + 2]
+        total = total + piece.sum(0) * piece.size(0)
+        i += 2
+    return total
+
+
+case(pieces_by_while, x[S, 4], trace=False)
+
+
 def padded_prefixes(x: Tensor) -> tuple[Tensor, Tensor]:
     parts: list[Tensor] = []
     for i in range(x.size(0)):
