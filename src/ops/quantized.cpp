@@ -661,7 +661,6 @@ constexpr std::string_view computed_when_quantized[] = {
     "aten::adaptive_avg_pool2d",
     "aten::adaptive_avg_pool3d",
     "aten::mean",
-    "aten::std",
     "aten::max",
     "aten::min",
     "aten::sort",

@@ -368,6 +368,7 @@ Value quantile(Call& c, bool without_nan) {
 Ref covariance(Call& c, Ref x, double correction, Ref frequencies, Ref importance) {
   Builder& b = c.onnx;
   if (x->rank() < 2) x = b.reshape(x, {b.dim(1), b.numel(x->shape)});
+  if (importance) x = b.cast(x, eval::promote(x->dtype, importance->dtype));
   Ref weight = nullptr, norm = nullptr, mean = nullptr;
   if (frequencies) weight = b.cast(frequencies, x->dtype);
   if (importance) weight = weight ? b.mul(weight, b.cast(importance, x->dtype)) : b.cast(importance, x->dtype);
