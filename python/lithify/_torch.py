@@ -11,6 +11,7 @@ import functools
 import inspect
 import itertools
 import sys
+import types
 from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -61,7 +62,8 @@ compilers = [
     m for m in map(_part, ("jit", "jit._script", "jit._trace")) if hasattr(m, "script")
 ]  # modules that have torch.jit.script
 higher_order = _part("_higher_order_ops.utils")  # the module that runs torch.cond and the like
-scans = sys.modules.get("torch._higher_order_ops.associative_scan")  # a function has the name of the module, too
+_scans = "torch._higher_order_ops.associative_scan"  # a function has the name of the module, too
+scans = sys.modules.get(_scans) or types.ModuleType(_scans)
 container_types = _part("utils._pytree.SUPPORTED_NODES")
 has_setup_context = _part("autograd.function._is_setup_context_defined")  # whether a Function has one
 _compilation_unit, _script_module = _part("_C.CompilationUnit"), _part("_C.ScriptModule")

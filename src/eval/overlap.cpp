@@ -82,8 +82,8 @@ bool apart(sym::Context& sym, const Positions& x, const Positions& y) {
   return x.step == y.step && step && *step != 0 && distance && *distance % *step != 0;
 }
 
-/// Of two parts of one value, by the positions that they have there: whether each element of the first is one of the
-/// second, or lies behind it. Then PyTorch reads it before it writes there, in whichever order the axes lie in memory.
+/// Whether no element is read, along any axis, in front of the one that is written from it. Then PyTorch has read it
+/// when it writes there, in whichever order the axes lie in memory.
 bool lies_ahead(sym::Context& sym, const Region& read, const Region& written) {
   const Positions all{sym.constant(0), {}, sym.constant(1)};
   const auto along = [&](const Region& r, int64_t axis) {
