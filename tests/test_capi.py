@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.cases import ROOT
 from tests.driver import LITHIFY
@@ -117,6 +118,17 @@ def test_every_function_is_seen(lib: ctypes.CDLL) -> None:
     assert len(c) == (ROOT / "include/lithify/lithify.h").read_text().count("\nLITHIFY_API ")
     header = "".join((ROOT / "include/lithify" / name).read_text() for name in ("lithify.hpp", "capture.hpp"))
     assert len(cpp) == header.count("LITHIFY_API ") - header.count("class LITHIFY_API ")
+
+
+def test_without_an_opset(lib: ctypes.CDLL, options: int, tmp_path: Path) -> None:
+    """The lowest from 18 on is taken, and reported."""
+    path, result = tmp_path / "float8.pt", Handle()
+    torch.jit.trace(lambda x: x.to(torch.float8_e5m2).float(), torch.rand(4)).save(str(path))
+    assert lib.lithify_options_add_input(options, b"x:float32[4]") == OK
+    assert lib.lithify_export_file(str(path).encode(), None, options, ctypes.byref(result)) == OK
+    report = json.loads(lib.lithify_result_json(result))
+    assert report["opset"] == 19 and "opset 19 is the lowest from 18 on" in json.dumps(report["messages"])
+    assert lib.lithify_result_free(result) == OK
 
 
 def test_export(lib: ctypes.CDLL, options: int, tmp_path: Path) -> None:

@@ -296,7 +296,7 @@ def _squeeze(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
     if not all(isinstance(d, int) and -len(sizes) <= d < len(sizes) for d in dims):
         return f.call(func, args, kwargs)  # raises, or there are no dimensions
     asked = sorted({d % len(sizes) for d in dims if is_number(sizes[d])}, reverse=True)
-    if not asked or sizes[asked[0]].term.of_contents:
+    if not asked or (dim is not None and sizes[asked[0]].term.of_contents):  # the core may know it better
         return f.call(func, args, kwargs)
     if dim is not None and [sizes[d].value for d in asked] == [1] and f.has_no_ones() and f.watch.is_asked_again():
         return f.call(func, args, kwargs)  # most likely, it is always 1

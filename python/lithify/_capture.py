@@ -130,8 +130,6 @@ def _recorded(
                 recorded = _torch.trace(adapter, sample)
         finally:
             follower.close()
-    if not outputs:
-        raise CannotRun("the model returns no tensor, and a file needs an output")
     file = _torch.saved(recorded, weights)
     return Capture("trace", file, weights, outputs, follower.data, follower.followed(), notes=notes, keep=keep)
 
@@ -177,7 +175,7 @@ def export(root: nn.Module | None, call: Callable[..., Any], arguments: Argument
     same = True
     with warnings.catch_warnings(), torch.no_grad(), _silent():
         warnings.simplefilter("ignore")
-        with _torch.texts_refused():
+        with _torch.texts_refused(), _torch.scans_kept():
             program = torch.export.export(adapter, tuple(sample), dynamic_shapes=shapes, strict=False)
         with contextlib.suppress(Exception):  # at sizes of the sample that the program does not take, for one
             same = _is_same(program.module(), adapter, sample)
@@ -345,6 +343,8 @@ def _adapter(
         flatten(call(*args, **kwargs), "", leaves, others)
         for name, value in others:
             _caches.check_result(value, name)
+        if not leaves:
+            raise CannotRun("the model returns no tensor, and a file needs an output")
         outputs[:] = _output_names([name for name, _ in leaves])
         names = _output_names([name for name, _ in others])
         notes[:] = [f"'{n}' is not in the file: it is {_shown(v)}" for n, (_, v) in zip(names, others, strict=True)]

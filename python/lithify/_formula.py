@@ -22,6 +22,8 @@ from lithify._torch import Program, Value
 Constant = int | float | bool
 Operand = Union["Term", Constant]
 
+# Of math, where TorchScript has them for real numbers.
+FUNCTIONS = ("fmod", "atan2", "copysign", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "expm1", "log1p")
 COMPUTE: dict[str, Callable[..., Any]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -52,14 +54,14 @@ COMPUTE: dict[str, Callable[..., Any]] = {
     "ceil": math.ceil,
     "round": round,
     "gcd": math.gcd,
-    **{name: getattr(math, name) for name in ("sqrt", "log", "log2", "log10", "exp", "sin", "cos")},
+    **{name: getattr(math, name) for name in ("sqrt", "log", "log2", "log10", "exp", "sin", "cos", *FUNCTIONS)},
 }
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 # How tightly operators bind; functions and names bind closest.
 RANKS = {"or": 1, "and": 2, "not": 3, **dict.fromkeys(COMPARISONS, 4), "+": 5, "-": 5, "neg": 7, "**": 8}
 RANKS |= dict.fromkeys(("*", "/", "//", "%"), 6)
 ATOM = 9
-NOT_IN_TEXTS = ("&", "|", "^")  # the language does not have them: what they compute has a name
+NOT_IN_TEXTS = ("&", "|", "^", *FUNCTIONS)  # the language does not have them: what they compute has a name
 LARGEST = 60  # operations in a text; a larger one has names for its parts
 LARGEST_FRACTION = 1 << 20
 _NEUTRAL = {"+": 0, "-": 0, "*": 1, "//": 1, "**": 1}

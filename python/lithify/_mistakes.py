@@ -15,11 +15,10 @@ from lithify._errors import ExportError
 if TYPE_CHECKING:
     from lithify._signature import Arguments
 
-# Of which PyTorch has the bytes alone, or whose values ONNX Runtime only casts.
+# Of which PyTorch has the bytes alone.
 UNSUPPORTED_TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)} | {
     *(f"bits{layout}" for layout in ("8", "16", "1x8", "2x4", "4x2")),
     "float4_e2m1fn_x2",
-    "float8_e8m0fnu",
 }
 
 

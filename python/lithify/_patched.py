@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import torch
 
-from lithify import _places, _torch
+from lithify import _formula, _places, _torch
 from lithify._errors import CannotCapture
 from lithify._lists import Elements
 from lithify._numbers import Integer, Number, Real, Shape, Truth, as_float, as_int, calculate, extremum, is_number
@@ -150,6 +150,7 @@ def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, st
     yield torch, "sym_sum", _sym_sum
     yield torch, "sym_ite", _sym_ite
     yield _torch.higher_order, "_hop_compile_and_call", _called_higher_order
+    yield _torch.scans, "generic_associative_scan", _scanned
     for name in ("__getitem__", "tolist"):
         yield torch.UntypedStorage, name, _of_storage(name)
     if numpy := sys.modules.get("numpy"):
@@ -282,8 +283,8 @@ def _start(self: threading.Thread) -> None:
 def _of_reals(name: str) -> Callable[..., Any]:
     before = getattr(math, name)
 
-    def function(x: Any, /) -> Any:
-        return calculate(name, x) if is_number(x) and _capture() else before(x)
+    def function(*reals: Any) -> Any:
+        return calculate(name, *reals) if any(map(is_number, reals)) and _capture() else before(*reals)
 
     return function
 
@@ -303,6 +304,39 @@ def _pow(x: Any, y: Any, /) -> Any:
 
 def _fabs(x: Any, /) -> Any:
     return abs(as_float(x)) if is_number(x) and _capture() else _MATH["fabs"][0](x)
+
+
+def _hypot(*coordinates: Any) -> Any:
+    if not any(map(is_number, coordinates)) or not _capture():
+        return _MATH["hypot"][0](*coordinates)
+    return math.sqrt(sum(c * c for c in coordinates))
+
+
+def _dist(p: Any, q: Any, /) -> Any:
+    p, q = tuple(p), tuple(q)
+    if not any(map(is_number, p + q)) or not _capture():
+        return _MATH["dist"][0](p, q)
+    return _hypot(*(a - b for a, b in zip(p, q, strict=True)))
+
+
+def _remainder(x: Any, y: Any, /) -> Any:
+    if {type(x), type(y)} not in ({Integer}, {Integer, int}) or not _capture():
+        return _MATH["remainder"][0](x, y)
+    return as_float(x - y * round(x / y))
+
+
+def _modf(x: Any, /) -> Any:
+    if not is_number(x) or not _capture():
+        return _MATH["modf"][0](x)
+    return math.fmod(x, 1), as_float(math.trunc(x))
+
+
+def _degrees(x: Any, /) -> Any:
+    return x * (180 / math.pi) if is_number(x) and _capture() else _MATH["degrees"][0](x)
+
+
+def _radians(x: Any, /) -> Any:
+    return x * (math.pi / 180) if is_number(x) and _capture() else _MATH["radians"][0](x)
 
 
 def _gcd(*integers: Any) -> Any:
@@ -336,10 +370,16 @@ def _comb(n: Any, k: Any, /) -> Any:
 _MATH: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     name: (getattr(math, name), function)
     for name, function in {
-        **{name: _of_reals(name) for name in ("sqrt", "log2", "log10", "exp", "sin", "cos")},
+        **{name: _of_reals(name) for name in ("sqrt", "log2", "log10", "exp", "sin", "cos", *_formula.FUNCTIONS)},
         "log": _log,
         "pow": _pow,
         "fabs": _fabs,
+        "hypot": _hypot,
+        "dist": _dist,
+        "remainder": _remainder,
+        "modf": _modf,
+        "degrees": _degrees,
+        "radians": _radians,
         "gcd": _gcd,
         "lcm": _lcm,
         "isqrt": _isqrt,
@@ -385,6 +425,17 @@ def _called_higher_order(fn: Any, args: Any, kwargs: Any = None) -> Any:
 
 
 _call_higher_order = getattr(_torch.higher_order, "_hop_compile_and_call", None)
+
+
+def _scanned(operator: Any, leaves: Any, *args: Any, **kwargs: Any) -> Any:
+    """associative_scan: the steps that it divides a length into are different ones at each."""
+    capture = _traces()
+    if capture is not None and any(is_number(capture.length(leaf)) for leaf in leaves):
+        raise CannotCapture(f"the tracer does not record associative_scan over a dynamic axis{_places.user_line()}")
+    return _scan(operator, leaves, *args, **kwargs)
+
+
+_scan = getattr(_torch.scans, "generic_associative_scan", None)
 
 # ---- functions of torch ----------------------------------------------------------------------------------------------------
 # Those that are written in Python ask whether a mode wants them as a whole. They run instead, and the mode gets what they call.

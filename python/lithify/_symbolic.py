@@ -105,7 +105,8 @@ class Graph:
             return Value(None, 0, None, _constant(given.get("value")))
         if domain in ("aten", "prim"):
             raise ExportError(
-                f"symbolic of {self._name} makes a node {kind}: only operators of ONNX and of custom domains are written"
+                f"symbolic of {self._name} makes a node {kind}: only operators of ONNX and of custom domains are written; "
+                "dynamo=True exports what forward does"
             )
 
         def make(types: list[Type | None]) -> Sequence[_custom.Value]:
@@ -118,6 +119,17 @@ class Graph:
 
         values = Node(outputs, make).values
         return values[0] if outputs == 1 else tuple(values)
+
+    def at(self, operator: str, *inputs: Any, **attributes: Any) -> Any:
+        """A node of PyTorch's own operator, which torch.onnx.export refuses as well where it writes ONNX."""
+        return self.op(f"aten::{operator}", *inputs, **attributes)
+
+    @property
+    def opset(self) -> int:
+        return _custom._current.get().opset()
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"symbolic of {self._name} uses g.{name}: Lithify has g.op, g.at and g.opset")
 
     def _result(self, index: int, outputs: int) -> Type:
         """A node without a type has as many results as the Function, so they are the same ones."""

@@ -7,13 +7,17 @@ used, which names the releases that were tested: a capture that needs it fails, 
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import itertools
 import sys
+import types
 from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from lithify._errors import CannotCapture
 
@@ -58,6 +62,8 @@ compilers = [
     m for m in map(_part, ("jit", "jit._script", "jit._trace")) if hasattr(m, "script")
 ]  # modules that have torch.jit.script
 higher_order = _part("_higher_order_ops.utils")  # the module that runs torch.cond and the like
+_scans = "torch._higher_order_ops.associative_scan"  # a function has the name of the module, too
+scans = sys.modules.get(_scans) or types.ModuleType(_scans)
 container_types = _part("utils._pytree.SUPPORTED_NODES")
 has_setup_context = _part("autograd.function._is_setup_context_defined")  # whether a Function has one
 _compilation_unit, _script_module = _part("_C.CompilationUnit"), _part("_C.ScriptModule")
@@ -324,6 +330,29 @@ def without_weights(program: torch.export.ExportedProgram, weights: Container[st
         yield
     finally:
         program._state_dict = state
+
+
+@contextlib.contextmanager
+def scans_kept() -> Iterator[None]:
+    """While it is entered, an associative_scan is one operator, and not the steps that its length is divided into."""
+    before = getattr(scans, "generic_associative_scan", None)
+    if before is None:
+        yield
+        return
+
+    def kept(combine: Any, leaves: Sequence[torch.Tensor], *args: Any, **kwargs: Any) -> Any:
+        mapped = getattr(combine, "keywords", {}).get("combine_fn")  # torch.vmap of the function of slices
+        each = inspect.getclosurevars(mapped).nonlocals.get("func") if inspect.isfunction(mapped) else None
+        if each is None or args or any(kwargs.values()):
+            return before(combine, leaves, *args, **kwargs)
+        step = functools.partial(combine.func, **{**combine.keywords, "combine_fn": each})
+        return list(scans.associative_scan_op(lambda *slices: tree_leaves(step(*slices)), list(leaves), ()))
+
+    scans.generic_associative_scan = kept
+    try:
+        yield
+    finally:
+        scans.generic_associative_scan = before
 
 
 @contextlib.contextmanager

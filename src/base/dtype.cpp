@@ -40,6 +40,7 @@ constexpr std::array rows{
     Row{DType::UInt16, "uint16", "", 27, 2, ElementKind::Unsigned},
     Row{DType::UInt32, "uint32", "", 28, 4, ElementKind::Unsigned},
     Row{DType::UInt64, "uint64", "", 29, 8, ElementKind::Unsigned},
+    Row{DType::Float8E8M0FNU, "float8_e8m0fnu", "", 44, 1, ElementKind::Float},
     Row{DType::UInt4, "uint4", "", -1, 0, ElementKind::Unsigned},
     Row{DType::Int4, "int4", "", -1, 0, ElementKind::Signed},
     Row{DType::String, "string", "", -1, 0, ElementKind::Other},

@@ -33,6 +33,7 @@ enum class DType : uint8_t {
   Float8E5M2FNUZ = 20,
   UInt4 = 21,
   Int4 = 22,
+  Float8E8M0FNU = 24,
   // Types that only PyTorch has.
   ComplexHalf = 64,
   QInt8 = 65,

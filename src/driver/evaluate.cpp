@@ -15,6 +15,7 @@
 #include "driver/outputs.hpp"
 #include "onnx/facts.hpp"
 #include "onnx/hash.hpp"
+#include "onnx/opdef.hpp"
 #include "onnx/verify.hpp"
 #include "program/verify.hpp"
 #include "provenance/claims.hpp"
@@ -235,6 +236,13 @@ bool needs_later_opset(const Evaluated& e) {
       e.diagnostics, [](const Diagnostic& d) { return d.severity == Severity::Error && d.code == Code::NeedsOpset; });
 }
 
+/// The lowest opset from default_opset on that has the element types of the inputs.
+int lowest_for(const std::vector<TensorInput>& inputs) {
+  int lowest = default_opset;
+  for (const TensorInput& in : inputs) lowest = std::max(lowest, onnx::first_opset(in.dtype.value_or(DType::Float)));
+  return lowest;
+}
+
 Diagnostic chosen_opset(int opset) {
   return {Code::NeedsOpset,
           Severity::Note,
@@ -325,13 +333,13 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with_equal_sizes(const Varian
 std::shared_ptr<Evaluated> PreparedModel::evaluate(Variant variant) const {
   if (!variant.opset) variant.opset = options_.opset;
   if (variant.opset) return evaluate_in_opset(variant);
+  const int lowest = has_blocks(options_) ? rewrite::first_opset_of_blocks : lowest_for(inputs_);
   std::shared_ptr<Evaluated> first;
-  for (int opset = has_blocks(options_) ? rewrite::first_opset_of_blocks : default_opset; opset <= highest_opset;
-       ++opset) {
+  for (int opset = lowest; opset <= highest_opset; ++opset) {
     variant.opset = opset;
     std::shared_ptr<Evaluated> out = evaluate_in_opset(variant);
     if (!needs_later_opset(*out)) {
-      if (first) out->report(chosen_opset(opset));
+      if (first || (opset > default_opset && !has_blocks(options_))) out->report(chosen_opset(opset));
       return out;
     }
     if (!first) first = out;

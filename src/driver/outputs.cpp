@@ -31,6 +31,15 @@ Diagnostic is_dequantized(const std::string& name, DType type) {
       output_name(name)};
 }
 
+Diagnostic is_left_out(const std::string& name, const std::string& what) {
+  return {Code::UnsupportedType,
+          Severity::Note,
+          fmt::format("'{}' is not in the file: it is {}", output_name(name), what),
+          {},
+          "",
+          output_name(name)};
+}
+
 struct Collected {
   Outputs outputs;
   std::vector<Diagnostic>& diagnostics;
@@ -42,8 +51,11 @@ void collect(onnx::Builder& b, const eval::Value& v, const std::string& name, Co
   constexpr uint64_t each = 16;  // an output takes as much as this many elements of a list
   b.sym.budget.spend(Limit::Elements, each);
   auto below = [&](const std::string& part) { return name.empty() ? part : name + "_" + part; };
-  if (v.is_none()) return;
-  if (v.is_tensor()) {
+  if (v.is_none()) {
+    out.diagnostics.push_back(is_left_out(name, "None"));
+  } else if (auto* text = v.get_if<std::string>()) {
+    out.diagnostics.push_back(is_left_out(name, fmt::format("'{}'", *text)));
+  } else if (v.is_tensor()) {
     out.outputs.emplace_back(name, v.tensor()->read(b));
   } else if (auto* q = v.get_if<eval::Quantized>()) {
     out.outputs.emplace_back(name, ops::dequantized(b, *q));

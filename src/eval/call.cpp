@@ -46,8 +46,8 @@ bool append_key(std::string& key, const Value& v) {
 // The name of an element type of PyTorch by its number, of those that are not supported.
 std::string_view unsupported_type(int64_t number) {
   static constexpr std::string_view names[] = {
-      "uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7",          "int1",
-      "int2",  "int3",  "int4",  "int5",  "int6",  "int7",  "float8_e8m0fnu", "float4_e2m1fn_x2"};
+      "uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7", "int1",
+      "int2",  "int3",  "int4",  "int5",  "int6",  "int7",  "",      "float4_e2m1fn_x2"};
   constexpr int64_t first = 30;
   return number >= first && number < first + std::ssize(names) ? names[number - first] : std::string_view();
 }

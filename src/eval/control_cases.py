@@ -920,6 +920,40 @@ def prefixes(x: Tensor) -> Tensor:
 case(prefixes, x[S, 4], trace=False)
 
 
+def pieces_by_while(x: Tensor) -> Tensor:
+    i = 0
+    total = torch.zeros(4)
+    while i < x.size(0):
+        piece = x[i : i + 2]
+        total = total + piece.sum(0) * piece.size(0)
+        i += 2
+    return total
+
+
+case(pieces_by_while, x[S, 4], trace=False)
+
+
+def padded_prefixes(x: Tensor) -> tuple[Tensor, Tensor]:
+    parts: list[Tensor] = []
+    for i in range(x.size(0)):
+        parts.append(x[i:])
+    filled = torch.ops.aten.pad_sequence(parts, True, -1.0)
+    return filled, torch.ops.aten.pad_sequence(parts, padding_side="left") + x.size(0)
+
+
+case(padded_prefixes, x[S, 4], trace=False)
+
+
+def padded_rows(x: Tensor) -> Tensor:
+    rows: list[Tensor] = []
+    for i in range(x.size(0)):
+        rows.append(x[i] * i)
+    return torch.ops.aten.pad_sequence(rows)
+
+
+case(padded_rows, x[S, 4], trace=False)
+
+
 def prefixes_by_index(x: Tensor) -> tuple[Tensor, int]:
     parts: list[Tensor] = []
     for i in range(x.size(0)):

@@ -179,4 +179,22 @@ onnx::Value* chosen_elements(onnx::Builder& b, onnx::Value* elements, Dim start,
                   [&](Dim i) { return element_at(b, elements, b.sym.add(start, b.sym.mul(i, b.dim(step)))); });
 }
 
+onnx::Value* made_of_each(onnx::Builder& b, onnx::Value* elements, const onnx::Shape& shape,
+                          const std::function<onnx::Value*(onnx::Value*)>& make) {
+  const Dim count = length_of(b, elements);
+  auto body = b.new_body(onnx::Builder::Body::Loop);
+  onnx::Value* made = nullptr;
+  {
+    Inside inside(b, *body);
+    const Dim iteration = b.sym.symbol({.name = "iteration", .lower = 0, .below = count});
+    b.bind(iteration, b.input("iteration", DType::Int64, {}));
+    onnx::Value* condition = b.input("condition", DType::Bool, {});
+    made = make(element_at(b, elements, iteration));
+    b.body_outputs(std::vector{condition, made});
+  }
+  onnx::Shape all = shape;
+  all.insert(all.begin(), count);
+  return b.control("Loop", {b.symbolic(count), nullptr}, {{"body", body}}, {{made->dtype, all}})[0];
+}
+
 }  // namespace lithify::eval

@@ -30,5 +30,8 @@ onnx::Value* with_replaced(onnx::Builder& b, onnx::Value* elements, onnx::Dim pl
 onnx::Value* without_element(onnx::Builder& b, onnx::Value* elements, onnx::Dim place);
 /// `count` of them: the i-th is that at `start + i * step`, where these are not negative.
 onnx::Value* chosen_elements(onnx::Builder& b, onnx::Value* elements, onnx::Dim start, onnx::Dim count, int64_t step);
+/// What is made of each of them, which has this shape, along a new first axis.
+onnx::Value* made_of_each(onnx::Builder& b, onnx::Value* elements, const onnx::Shape& shape,
+                          const std::function<onnx::Value*(onnx::Value* element)>& make);
 
 }  // namespace lithify::eval

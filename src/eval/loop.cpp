@@ -58,9 +58,9 @@ class Evaluator::Repetition {
         before_(frame, evaluator.names_of(s)) {}
 
   void run() {
-    sym::SymbolInfo info{.name = count_ ? symbol_name(s_.targets[0]) : "iteration", .lower = 0};
-    if (count_) info.below = *count_;
-    index_ = b_.sym.symbol(info);
+    // How many iterations a while loop has shows when it ends.
+    const Dim count = count_ ? *count_ : b_.sym.symbol({.name = "iterations", .lower = 0});
+    index_ = b_.sym.symbol({.name = count_ ? symbol_name(s_.targets[0]) : "iteration", .lower = 0, .below = count});
     if (!count_) first_condition_ = e_.evaluate(s_.values[0], frame_);
     for (int tries = 0; tries < most_tries; ++tries) {
       attempt_.undo();

@@ -131,6 +131,7 @@ struct OpenListCall {
   Value add() const;
   Value slice() const;
   Value join() const;
+  Value pad() const;
   Value to_tensor() const;
 
  private:
@@ -276,6 +277,35 @@ Value OpenListCall::join() const {
   return b.reshape(moved, shape);
 }
 
+/// pad_sequence.
+Value OpenListCall::pad() const {
+  onnx::Value* elements = all();
+  const Value first = argument(1, "batch_first"), fill = argument(2, "padding_value"),
+              side = argument(3, "padding_side");
+  onnx::Shape shape = element_shape(elements);
+  if (shape.empty() || std::ranges::any_of(std::span(shape).subspan(1), [](Dim d) { return !d; })) throw refused();
+  const auto* text = side.get_if<std::string>();
+  const bool left = text && *text == "left";
+  const auto* real = fill.get_if<double>();
+  onnx::Value* filling = b.scalar(elements->dtype, real ? *real : 0.0);
+  if (!real && !fill.is_none()) filling = b.cast(carried(b, fill), elements->dtype);
+  if (!shape[0]) {
+    onnx::Value* lengths = made_of_each(b, elements, {}, [&](onnx::Value* e) { return b.symbolic(e->shape[0]); });
+    shape[0] = b.symbol_of(b.reduce("ReduceMax", lengths, {0}, false), "longest", 0);
+  }
+  if (elements->is_sequence())
+    elements = made_of_each(b, elements, shape, [&](onnx::Value* e) {
+      const Dim zero = b.dim(0), missing = b.sym.sub(shape[0], e->shape[0]);
+      Vector<std::pair<Dim, Dim>> pads(shape.size(), {zero, zero});
+      pads[0] = left ? std::pair{missing, zero} : std::pair{zero, missing};
+      onnx::Value* padded = b.pad(e, pads, "constant", filling);
+      padded->shape = shape;
+      return padded;
+    });
+  const auto* is_first = first.get_if<bool>();
+  return is_first && *is_first ? elements : b.swap_dims(elements, 0, 1);
+}
+
 Value OpenListCall::to_tensor() const {
   if (!list().numbers) throw refused();
   return all();
@@ -313,6 +343,7 @@ constexpr OpenListOperator open_list_operators[] = {
     {"aten::stack", &OpenListCall::join},
     {"aten::cat", &OpenListCall::join},
     {"aten::concat", &OpenListCall::join},
+    {"aten::pad_sequence", &OpenListCall::pad},
     {"aten::tensor", &OpenListCall::to_tensor},
     {"aten::as_tensor", &OpenListCall::to_tensor},
 };

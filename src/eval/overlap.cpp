@@ -82,6 +82,47 @@ bool apart(sym::Context& sym, const Positions& x, const Positions& y) {
   return x.step == y.step && step && *step != 0 && distance && *distance % *step != 0;
 }
 
+/// Whether no element is read, along any axis, in front of the one that is written from it. Then PyTorch has read it
+/// when it writes there, in whichever order the axes lie in memory.
+bool lies_ahead(sym::Context& sym, const Region& read, const Region& written) {
+  const Positions all{sym.constant(0), {}, sym.constant(1)};
+  const auto along = [&](const Region& r, int64_t axis) {
+    const auto found = r.axes.find(axis);
+    return found == r.axes.end() ? all : found->second;
+  };
+  for (int64_t axis = 0; axis < std::ssize(read.whole->shape); ++axis) {
+    const Positions from = along(read, axis), to = along(written, axis);
+    if (from.step != to.step || from.step.lower().value_or(0) < 1) return false;
+    if (sym.less_equal(to.start, from.start) != true) return false;
+  }
+  return true;
+}
+
+enum class Overlap : uint8_t { None, Ahead, Unordered };
+
+Overlap overlap_of(Builder& b, onnx::Value* read, onnx::Value* written) {
+  if (read == written) return Overlap::None;
+  Vector<Region> parts;
+  Region region{read};
+  do parts.push_back(region);
+  while (widen(b, region));
+  Region to{written};
+  do {
+    for (const Region& from : parts) {
+      if (from.whole != to.whole) continue;
+      const bool disjoint = std::ranges::any_of(from.axes, [&](const auto& axis) {
+        const auto other = to.axes.find(axis.first);
+        return other != to.axes.end() && apart(b.sym, axis.second, other->second);
+      });
+      if (disjoint) return Overlap::None;
+      const bool one_by_one =
+          std::ranges::equal(read->shape, written->shape, [](Dim a, Dim b) { return a == b || !a.is(1); });
+      return one_by_one && lies_ahead(b.sym, from, to) ? Overlap::Ahead : Overlap::Unordered;
+    }
+  } while (widen(b, to));
+  return Overlap::None;
+}
+
 }  // namespace
 
 Dim unclamped_bound(sym::Context& sym, Dim bound, Dim size) {
@@ -93,36 +134,19 @@ Dim unclamped_bound(sym::Context& sym, Dim bound, Dim size) {
   return sym.sub(bound, sym.mul(size, sym.max(sym.min(bound, sym.constant(0)), sym.constant(-1))));
 }
 
-bool may_overlap(Builder& b, onnx::Value* x, onnx::Value* y) {
-  if (x == y) return false;
-  Vector<Region> of_x;
-  Region region{x};
-  do of_x.push_back(region);
-  while (widen(b, region));
-  Region of_y{y};
-  do {
-    for (const Region& r : of_x) {
-      if (r.whole != of_y.whole) continue;
-      return std::ranges::none_of(r.axes, [&](const auto& axis) {
-        const auto other = of_y.axes.find(axis.first);
-        return other != of_y.axes.end() && apart(b.sym, axis.second, other->second);
-      });
-    }
-  } while (widen(b, of_y));
-  return false;
-}
-
-void warn_of_overlap(Call& c, std::string_view target) {
+void check_overlap(Call& c, std::string_view target) {
   const TensorPtr written = c.tensor_ref(target);
   for (const SchemaArgument& argument : c.schema.arguments) {
     const Value& read = c.arg(argument.name);
     if (argument.name == target || !read.is_tensor()) continue;
     if (!written->shares_memory_with(*read.tensor()) || written->same_place(*read.tensor())) continue;
-    if (!may_overlap(c.onnx, written->read(c.onnx), c.tensor(argument.name))) continue;
-    c.evaluator.warn(
-        fmt::format("{} reads a part of a tensor and writes to one that overlaps it, for which PyTorch defines no "
-                    "result; the exported model reads what was there before: read a clone()",
-                    c.schema.name));
+    const Overlap overlap = overlap_of(c.onnx, c.tensor(argument.name), written->read(c.onnx));
+    if (overlap == Overlap::None) continue;
+    const std::string what = fmt::format(
+        "{} reads a part of a tensor and writes to one that overlaps it, for which PyTorch defines no result",
+        c.schema.name);
+    if (overlap == Overlap::Unordered) throw Error(Code::UnsupportedMutation, what, "read a clone()");
+    c.evaluator.warn(what + "; the exported model reads what was there before: read a clone()");
     return;
   }
 }

@@ -10,11 +10,9 @@ class Call;
 /// A bound of a slice as a position, which may be outside of the axis.
 onnx::Dim unclamped_bound(sym::Context& sym, onnx::Dim bound, onnx::Dim size);
 
-/// Whether two different values are parts of one that may have elements in common.
-bool may_overlap(onnx::Builder& b, onnx::Value* x, onnx::Value* y);
-
-/// Warns where an argument is a part of the memory of the tensor `target` that overlaps it, and the call writes to the
-/// latter: PyTorch leaves open whether such elements are read before they are written.
-void warn_of_overlap(Call& c, std::string_view target);
+/// Looks for arguments that are a part of the memory of the tensor `target` that overlaps it, where the call writes to
+/// the latter: PyTorch leaves open whether such elements are read before they are written. Warns where it reads them
+/// first in practice, and throws UnsupportedMutation elsewhere.
+void check_overlap(Call& c, std::string_view target);
 
 }  // namespace lithify::eval

@@ -129,7 +129,7 @@ Vector<Rule> Registry::parse(const std::string& name) const {
   });
   derive(without(name, "_"), gives_tensor, [](Schema&, const RuleFunction& plain) -> RuleFunction {
     return [plain](Call& c) {
-      warn_of_overlap(c, "self");
+      check_overlap(c, "self");
       return store(c, c.tensor_ref("self"), plain(c));
     };
   });
@@ -137,7 +137,7 @@ Vector<Rule> Registry::parse(const std::string& name) const {
     schema.overload += schema.overload.empty() ? "out" : "_out";
     schema.arguments.push_back(target("out"));
     return [plain](Call& c) {
-      warn_of_overlap(c, "out");
+      check_overlap(c, "out");
       return store(c, c.tensor_ref("out"), plain(c));
     };
   });

@@ -125,6 +125,8 @@ Vector<Value*> Builder::emit(std::string_view type, Inputs inputs, Attributes at
     return older;
   }
   if (def->since > opset_) needs_opset(type, def->since);
+  for (const Value* v : node.inputs)
+    if (const int since = v ? first_opset(v->dtype) : 0; since > opset_) needs_opset(name_of(v->dtype), since);
   if (int since = opset_with_type(type, opset_, node.inputs); since > 0)
     needs_opset(fmt::format("{} of {}", type, name_of(node.inputs[0]->dtype)), since);
 

@@ -23,10 +23,4 @@ inline void append_key(std::string& key, const void* bytes, size_t n) {
   key.append(static_cast<const char*>(bytes), n);
 }
 
-/// The first opset that has an element type.
-inline int first_opset(DType t) {
-  if (t == DType::BFloat16) return 13;
-  return t >= DType::Float8E4M3FN && t <= DType::Float8E5M2FNUZ ? 19 : 1;
-}
-
 }  // namespace lithify::onnx

@@ -8,6 +8,7 @@
 #include "onnx/builder.hpp"
 #include "onnx/building.hpp"
 #include "onnx/complex.hpp"
+#include "onnx/opdef.hpp"
 #include "onnx/whole.hpp"
 
 namespace lithify::onnx {

@@ -29,6 +29,22 @@ Value* clip(Builder& b, Operands inputs, const Attributes&) {
   return low ? b.op("Max", {x, low}) : b.op("Min", {x, high});
 }
 
+Value* scatter(Builder& b, std::string_view op, Operands inputs, const Attributes& attributes) {
+  const DType type = inputs[0]->dtype;
+  if (type != DType::Half || std::ranges::find(attributes, "reduction", &Attribute::name) == attributes.end())
+    return nullptr;
+  Value* out = b.op(op, {b.cast(inputs[0], DType::Float), inputs[1], b.cast(inputs[2], DType::Float)}, attributes);
+  return b.cast(out, type);
+}
+
+Value* scatter_elements(Builder& b, Operands inputs, const Attributes& attributes) {
+  return scatter(b, "ScatterElements", inputs, attributes);
+}
+
+Value* scatter_nd(Builder& b, Operands inputs, const Attributes& attributes) {
+  return scatter(b, "ScatterND", inputs, attributes);
+}
+
 struct Fault {
   std::string_view op;
   std::string_view release;
@@ -38,6 +54,8 @@ struct Fault {
 
 constexpr Fault faults[] = {
     {"Gather", "1.31", "positions of a Range become a Slice, in which a limit below 0 counts from the end", gather},
+    {"ScatterElements", "1.31", "the kernel has float16, but not with a reduction", scatter_elements},
+    {"ScatterND", "1.31", "the kernel has float16, but not with a reduction", scatter_nd},
     {"Clip", "1.31", "infinite elements become the largest finite number where a bound is left out", clip},
 };
 

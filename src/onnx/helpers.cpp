@@ -12,13 +12,43 @@
 
 namespace lithify::onnx {
 
+namespace {
+
+bool is_float8(DType t) {
+  return (t >= DType::Float8E4M3FN && t <= DType::Float8E5M2FNUZ) || t == DType::Float8E8M0FNU;
+}
+
+/// What a Cast to a type of 8 bits takes, and how, for numbers that are too large to become what PyTorch makes of them:
+/// the largest one in float8_e4m3fn, infinity in float8_e5m2, and NaN in the others. float8_e8m0fnu has no sign.
+Value* for_float8(Builder& b, Value* x, DType to, Attributes& attributes) {
+  if (to == DType::Float8E4M3FN) return x;
+  if (x->dtype != DType::Float) x = b.cast(x, DType::Float);
+  const auto number = [&](double v) { return b.scalar(DType::Float, v); };
+  if (to == DType::Float8E8M0FNU) {
+    attributes.push_back({"round_mode", std::string("nearest")});
+    constexpr double least_too_large = 0x1.8p127;
+    x = b.op("Abs", {x});
+    return b.where(b.op("Less", {x, number(least_too_large)}), x, number(std::numeric_limits<double>::quiet_NaN()));
+  }
+  attributes.push_back({"saturate", int64_t{0}});
+  if (to != DType::Float8E5M2) return x;
+  // ONNX Runtime 1.31 makes NaN of numbers that are rounded to infinity.
+  constexpr double least_rounded_to_infinity = 61440;
+  Value* endless = b.mul(x, number(std::numeric_limits<double>::infinity()));
+  return b.where(b.op("Less", {b.op("Abs", {x}), number(least_rounded_to_infinity)}), x, endless);
+}
+
+}  // namespace
+
 Value* Builder::cast(Value* x, DType to) {
   if (x->dtype == to) return x;
   if (is_complex(x->dtype) || is_complex(to)) return cast_complex(*this, x, to);
   if (static_cast<int>(to) >= 64 || to == DType::Undefined)
     throw Error(Code::UnsupportedType, fmt::format("ONNX has no type {}", name_of(to)));
   if (const int since = first_opset(to); opset_ < since) needs_opset(name_of(to), since);
-  return op("Cast", {x}, {{"to", static_cast<int64_t>(to)}});
+  Attributes attributes{{"to", static_cast<int64_t>(to)}};
+  if (is_float8(to)) x = for_float8(*this, x, to, attributes);
+  return op("Cast", {x}, std::move(attributes));
 }
 
 // Positions [start, end) of a concatenation, when they are one of its parts.

@@ -43,6 +43,9 @@ Dim size_from(Inference& f, size_t input, std::string_view name);
 /// agree, HardCodedSize when they agree at the sample only. `what` names the sizes in the message: "the channels".
 Dim same_size(Inference& f, Dim a, Dim b, std::string_view what);
 
+/// A dimension has at least as many elements as are needed; nothing is assumed that does not hold in the sample.
+void assume_at_least(Inference& f, Dim size, Dim needed);
+
 /// Integers of an attribute that has one for each of `n` spatial dimensions, all `otherwise` when it is not there.
 Vector<int64_t> each(const Inference& f, std::string_view attribute, size_t n, int64_t otherwise);
 

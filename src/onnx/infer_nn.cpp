@@ -67,6 +67,8 @@ Dim windows(Inference& f, const Window& w, size_t i, Dim in) {
   if (const auto c = room.constant(); c && *c < 0 && !w.ceil_mode)
     f.fail(
         fmt::format("a window of {} does not fit into {} and its padding of {}", extent(f, w, i).str(), in.str(), pad));
+  const int64_t beyond = w.ceil_mode ? w.strides[i] - 1 : 0;
+  assume_at_least(f, in, sym.sub(extent(f, w, i), number(f, pad + beyond)));
   if (!w.ceil_mode) return sym.add(sym.floor_div(room, stride), number(f, 1));
   // The last window must start inside the input or its left padding. Both counts are ceil((in + c)/stride), so the
   // smaller one has the smaller c.

@@ -7,6 +7,17 @@
 #include "onnx/infer.hpp"
 
 namespace lithify::onnx {
+namespace infer {
+
+void assume_at_least(Inference& f, Dim size, Dim needed) {
+  const auto is_asked = [&](Dim d) { return !f.sym.has_iterations(d) && !depends_on_data(f.sym, d); };
+  if (size.is_constant() || f.sym.less_equal(needed, size) == true || !is_asked(size) || !is_asked(needed)) return;
+  const auto have = f.sym.sample(size), least = f.sym.sample(needed);
+  if (!have || !least || *have >= *least) f.sym.assume({sym::Assumption::Kind::AtMost, needed, size});
+}
+
+}  // namespace infer
+
 namespace {
 
 using namespace infer;
@@ -228,14 +239,6 @@ void concat(Inference& f) {
   f.set(0, f.in(0).dtype, std::move(r));
 }
 
-/// A dimension has at least as many elements as are needed; nothing is assumed that does not hold in the sample.
-void assume_at_least(Inference& f, Dim size, Dim needed) {
-  const auto is_asked = [&](Dim d) { return !f.sym.has_iterations(d) && !depends_on_data(f.sym, d); };
-  if (size.is_constant() || !is_asked(size) || !is_asked(needed)) return;
-  const auto have = f.sym.sample(size), least = f.sym.sample(needed);
-  if (!have || !least || *have >= *least) f.sym.assume({sym::Assumption::Kind::AtMost, needed, size});
-}
-
 /// The positions exist; those that are not numbers, if there is only one.
 void assume_positions(Inference& f, const Vector<Dim>& positions, Dim size) {
   int64_t needed = 0;
@@ -339,6 +342,17 @@ void tile(Inference& f) {
   f.set(0, f.in(0).dtype, std::move(r));
 }
 
+/// What the mode takes from a dimension, and what negative pads take away, is there.
+void assume_padding(Inference& f, Dim size, Dim before, Dim after) {
+  const auto first = before.constant(), last = after.constant();
+  if (!first || !last) return;
+  const std::string mode = f.text("mode", "constant");
+  const int64_t most = std::max(*first, *last), away = std::max<int64_t>(-*first, 0) + std::max<int64_t>(-*last, 0);
+  int64_t needed = away;
+  if (mode == "reflect") needed = std::max(needed, most + 1);
+  if (needed > 1) assume_at_least(f, size, f.sym.constant(needed));
+}
+
 void pad(Inference& f) {
   Shape r = f.in(0).shape;
   std::optional<Shape> pads;
@@ -357,6 +371,7 @@ void pad(Inference& f) {
   if (pads && pads->size() != 2 * n) f.fail(fmt::format("{} pads are given for {} dimensions", pads->size(), n));
   for (size_t i = 0; i < n; ++i) {
     Dim& d = r[static_cast<size_t>((*axes)[i])];
+    if (pads) assume_padding(f, d, (*pads)[i], (*pads)[n + i]);
     d = pads ? f.sym.add(d, f.sym.add((*pads)[i], (*pads)[n + i])) : f.fresh("padded");
   }
   f.set(0, f.in(0).dtype, std::move(r));

@@ -47,6 +47,11 @@ std::initializer_list<DType> wider(DType t) {
     case DType::UInt32:
       return words;
     case DType::BFloat16:
+    case DType::Float8E4M3FN:
+    case DType::Float8E4M3FNUZ:
+    case DType::Float8E5M2:
+    case DType::Float8E5M2FNUZ:
+    case DType::Float8E8M0FNU:
     case DType::Half:
     case DType::Double:
       return singles;
@@ -84,7 +89,7 @@ std::optional<Widening> widening(std::string_view op, int opset, std::span<Value
     Widening w{DType::Undefined, DType::Undefined, kernel->inputs, kernel->outputs};
     if (!inputs[i] || !w.input(i)) continue;
     w.from = inputs[i]->dtype;
-    if (kernel->takes(w.from) || static_cast<int>(w.from) > 16) return std::nullopt;
+    if (kernel->takes(w.from)) return std::nullopt;
     for (DType to : wider(w.from))
       if (kernel->takes(to)) {
         w.to = to;

@@ -170,6 +170,12 @@ const OpDef* find_op(std::string_view name) {
   return it == by_name.end() ? nullptr : it->second;
 }
 
+int first_opset(DType t) {
+  if (t == DType::BFloat16) return 13;
+  if (t == DType::Float8E8M0FNU) return 24;
+  return t >= DType::Float8E4M3FN && t <= DType::Float8E5M2FNUZ ? 19 : 1;
+}
+
 bool depends_on_data(sym::Context& sym, Dim e) {
   if (const auto parts = broadcast_parts(e); !parts.empty())
     return std::ranges::all_of(parts, [&](Dim part) { return depends_on_data(sym, part); });

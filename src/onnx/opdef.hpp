@@ -54,6 +54,9 @@ struct OpDef {
 /// The operator of the standard domain, or nullptr if there is none of that name.
 const OpDef* find_op(std::string_view name);
 
+/// The first opset that has an element type.
+int first_opset(DType t);
+
 /// Sizes that a and b broadcast to. Throws ShapeMismatch, or HardCodedSize where a dynamic dimension meets a number.
 Shape broadcast_shapes(sym::Context& sym, const Shape& a, const Shape& b);
 

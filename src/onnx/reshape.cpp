@@ -105,7 +105,7 @@ Value* Builder::reshape(Value* x, const Shape& to) {
 // Refuses sizes that have another number of elements, or records what has to be assumed for them to have the same.
 void Builder::check_elements(const Shape& from, const Shape& to) {
   const Dim have = numel(from), want = numel(to);
-  if (have == want) return;
+  if (sym.equal(have, want) == true) return;
   const bool quotient = is_quotient(have, to);
   // Tracing drops sizes of 1 before a value that is put somewhere, also one that is 1 for the sample's data only.
   const std::optional<Dim> dropped = want.lower().value_or(0) > 0 ? sym.divide_exactly(have, want) : std::nullopt;

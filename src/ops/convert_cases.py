@@ -10,6 +10,13 @@ case(lambda a: a.to(torch.uint8), (f32(0, 9) | i64(0, 300) | boolean)[B, 4])
 case(lambda a: a.to(torch.bool), (f32 | i64 | u8 | f16)[B, 4])
 case(lambda a: a.to(torch.bool), x(values=(nan, inf, 0.0, -0.0, 0.25))[5])
 case(lambda a: a.to(torch.bfloat16).to(torch.float32), x[B, 4])
+LARGE = (0.0, -0.0, 1.0, -0.3, 240.0, 248.0, 449.0, 480.0, -57344.0, 61439.0, 61440.0, 1e6, -1e6, inf, -inf, nan, 2e-3, 1e-9)
+for eight in (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu):
+    for wide in (f32, f64, f16):
+        case(lambda a: a.to(eight).to(torch.float32), wide(values=LARGE)[B, 18])
+    case(lambda a: torch.cat([a.to(eight).t()[1:], a.to(eight).t()]).float(), x[B, 3])
+case(lambda a: a.to(torch.float8_e8m0fnu).float(), x(values=(1.5, 1.4, -3.0, 2.5e38, 2.6e38, 1e-38, 1e-39, 0.7, 0.375))[B, 9])
+case(lambda a: a.to(torch.float8_e5m2).half(), i64(-9, 9)[B, 4])
 case(lambda a: a.to(torch.int8), i64(-300, 300)[B, 9])
 case(lambda a: a.to(torch.int64), x(-9, 9)[B, 9])
 case(lambda a: a.to("cpu"), x[B])

@@ -189,7 +189,11 @@ Value einsum(Call& c) {
       else
         kept += e.inputs[0][i];
     }
-    onnx::Value* v = axes.empty() ? operands[0] : c.onnx.reduce("ReduceSum", operands[0], axes, false);
+    onnx::Value* v = operands[0];
+    if (!axes.empty()) {
+      const bool whole = is_integer(v->dtype) || v->dtype == DType::Bool;
+      v = c.onnx.reduce("ReduceSum", whole ? c.onnx.cast(v, DType::Int64) : v, axes, false);
+    }
     for (char ch : e.output) perm.push_back(static_cast<int64_t>(kept.find(ch)));
     return c.onnx.transpose(v, perm);
   }

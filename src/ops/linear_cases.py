@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.cases import B, H, N, S, T, case, f16, f32, f64, floats, i8, i32, i64, x
+from tests.cases import B, H, N, S, T, boolean, case, f16, f32, f64, floats, i8, i32, i64, u8, x
 
 reals = f32 | f64
 ints = i64 | i32
@@ -99,6 +99,7 @@ case(torch.addbmm, x[3], x[B, S, 4], x[B, 4, 3], alpha=0.5, beta=2)
 # ---- einsum
 case(lambda x, y: torch.einsum("ij,jk->ik", x, y), (f32 | f64 | i64)[B, 4], (f32 | f64 | i64)[4, S])
 case(lambda x, y: torch.einsum("ij,jk", x, y), x[B, 4], x[4, S])
+case(lambda x: (torch.einsum("ij->j", x), torch.einsum("ij->ji", x)), (i32 | u8 | boolean)[B, 4])
 case(lambda x, y: torch.einsum("bij,bjk->bik", x, y), x[B, S, 4], x[B, 4, T])
 case(lambda x, y: torch.einsum("bhqd,bhkd->bhqk", x, y), x[B, 3, S, 4], x[B, 3, T, 4])
 case(lambda x, y: torch.einsum("bqhd,bkhd->bhqk", x, y), x[B, S, 3, 4], x[B, T, 3, 4])

@@ -27,6 +27,10 @@ Pads pads_of(Call& c, std::string_view argument, size_t rank) {
 }
 
 OnnxValue* wrapped_around(Builder& b, OnnxValue* x, const Pads& pads) {
+  for (size_t d = 0; d < pads.size(); ++d)
+    for (const Dim pad : {pads[d].first, pads[d].second})
+      if (pad.is_constant() && b.sym.sample(x->shape[d]).value_or(0) >= *pad.constant())
+        b.sym.assume({sym::Assumption::Kind::AtMost, pad, x->shape[d]});
   if (b.opset() >= 19) return b.pad(x, pads, "wrap");
   for (size_t d = 0; d < pads.size(); ++d) {
     int64_t axis = static_cast<int64_t>(d);
@@ -44,7 +48,7 @@ OnnxValue* wrapped_around(Builder& b, OnnxValue* x, const Pads& pads) {
 OnnxValue* padded_by_mode(Call& c, OnnxValue* x, Pads pads, std::string_view mode, OnnxValue* fill) {
   Builder& b = c.onnx;
   if (mode == "constant") return b.pad(x, pads, mode, fill);
-  // A negative pad takes away what is there, after the other side was padded.
+  // A negative pad takes away what is there, after the other side was padded; from what is wrapped around, before that.
   Vector<Slice> crops;
   for (size_t d = 0; d < pads.size(); ++d) {
     auto cut = [&](Dim& pad) {
@@ -55,8 +59,15 @@ OnnxValue* padded_by_mode(Call& c, OnnxValue* x, Pads pads, std::string_view mod
     if (!before.is(0) || !after.is(0))
       crops.push_back({static_cast<int64_t>(d), b.sym.neg(before), after.is(0) ? b.dim(to_the_end) : after});
   }
-  x = mode == "wrap" ? wrapped_around(b, x, pads) : b.pad(x, pads, mode);
-  for (const Slice& s : crops) x = s.take(b, x);
+  const auto crop = [&] {
+    for (const Slice& s : crops) x = s.take(b, x);
+  };
+  if (mode == "wrap") {
+    crop();
+    return wrapped_around(b, x, pads);
+  }
+  x = b.pad(x, pads, mode);
+  crop();
   return x;
 }
 

@@ -264,8 +264,24 @@ Value divide(Call& c) {
   c.unsupported("rounding_mode '" + *mode + "'");
 }
 
+// By squaring, so that small integers wrap around as they do in PyTorch: one step for each bit of the exponent.
+Ref small_power(Builder& b, Ref x, Ref y) {
+  const DType type = x->dtype;
+  const auto number = [&](int64_t v) { return b.scalar_int(DType::Int64, v); };
+  const auto wrapped = [&](Ref v) { return b.cast(b.cast(v, type), DType::Int64); };
+  Ref factor = b.cast(x, DType::Int64), left = b.cast(y, DType::Int64), out = number(1);
+  for (size_t bit = 0; bit < 8 * byte_size(type); ++bit) {
+    Ref odd = b.op("Equal", {b.op("Mod", {left, number(2)}), number(1)});
+    out = b.where(odd, wrapped(b.mul(out, factor)), out);
+    factor = wrapped(b.mul(factor, factor));
+    left = b.div(left, number(2));
+  }
+  return b.cast(out, type);
+}
+
 // x to the power of y. Integers have a Pow from opset 12 on.
 Ref raise(Builder& b, Ref x, Ref y) {
+  if (is_integer(x->dtype) && byte_size(x->dtype) < 4) return small_power(b, x, y);
   if (is_float(x->dtype) || b.opset() >= 12) return b.op("Pow", {x, y});
   return b.cast(b.op("Pow", {b.cast(x, DType::Double), b.cast(y, DType::Double)}), x->dtype);
 }
@@ -392,15 +408,22 @@ Ref shift_factor(Call& c, Ref x) {
   return raise(c.onnx, like(c.onnx, x, 2), c.tensor_as("other", x->dtype));
 }
 
+// Small integers are shifted in int64: two to the power of all their bits is none of them.
+Ref shifted(Call& c, Ref (*shift)(Builder&, Ref x, Ref factor)) {
+  const DType t = c.result_type({"self", "other"});
+  const bool small = is_integer(t) && byte_size(t) < 4 && !known_number(c, "other");
+  Ref x = c.tensor_as("self", small ? DType::Int64 : t);
+  return c.onnx.cast(shift(c.onnx, x, shift_factor(c, x)), t);
+}
+
 Value shift_left(Call& c) {
-  Ref x = c.tensor_as("self", c.result_type({"self", "other"}));
-  return c.onnx.mul(x, shift_factor(c, x));
+  return shifted(c, [](Builder& b, Ref x, Ref factor) { return b.mul(x, factor); });
 }
 
 Value shift_right(Call& c) {
-  Ref x = c.tensor_as("self", c.result_type({"self", "other"}));
-  Ref factor = shift_factor(c, x);
-  return is_float(x->dtype) ? c.onnx.div(x, factor) : floor_divide(c.onnx, x, factor);
+  return shifted(c, [](Builder& b, Ref x, Ref factor) {
+    return is_float(x->dtype) ? b.div(x, factor) : floor_divide(b, x, factor);
+  });
 }
 
 struct TwoOperands {

@@ -243,6 +243,12 @@ for fn in (operator.lshift, operator.rshift):
     case(fn, (i64 | i32)[B, 4], 3)
     case(fn, i64(-100, 100)[B, 4], i64(0, 5)[4])
     case(fn, u8[B, 4], 1)
+for t in (u8, i8, i16, i32):
+    case(torch.bitwise_left_shift, t(0, 9)[B, 4], t(0, 9)[4])
+    case(torch.bitwise_right_shift, t(0, 99)[B, 4], t(0, 9)[4])
+for t in (u8, i8, i16):
+    case(torch.pow, t(0, 20)[B, 4], t(0, 20)[4])
+case(torch.bitwise_right_shift, i8(-99, 99)[B, 9], i8(0, 9)[9])
 case(torch.bitwise_left_shift, i64[B, 4], 2)
 case(torch.bitwise_right_shift, i64(-100, 100)[B, 4], 2)
 

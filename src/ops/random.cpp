@@ -161,6 +161,14 @@ void register_rand(eval::Registry& ops) {
 }  // namespace
 
 Ref random(Builder& b, const std::string& kind, const Shape& shape, DType t, onnx::Attributes attributes) {
+  if (t == DType::Half || t == DType::BFloat16) {
+    const bool below_one = kind == "RandomUniform" && attributes.empty();
+    Ref drawn = random(b, kind, shape, DType::Float, std::move(attributes));
+    // A number below 1 stays below 1: one of the multiples of the last digit.
+    const double digits = t == DType::Half ? 2048 : 256;
+    if (below_one) drawn = b.mul(b.op("Floor", {b.mul(drawn, like(b, drawn, digits))}), like(b, drawn, 1 / digits));
+    return b.cast(drawn, t);
+  }
   attributes.push_back({"dtype", static_cast<int64_t>(t)});
   Vector<int64_t> sizes;
   for (Dim d : shape)

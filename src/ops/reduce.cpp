@@ -347,7 +347,8 @@ Value pairwise_distance(Call& c) {
 Value diff(Call& c) {
   Builder& b = c.onnx;
   Ref x = c.tensor("self");
-  int64_t axis = c.dim("dim", x->rank());
+  const int64_t axis = c.dim("dim", x->rank());
+  if (c.integer("n") == 0) return x;
   Vector<Ref> parts{x};
   if (Ref before = c.maybe_tensor("prepend")) parts.insert(parts.begin(), before);
   if (Ref after = c.maybe_tensor("append")) parts.push_back(after);
@@ -510,6 +511,10 @@ Value cumulative_extremum(Call& c, bool max) {
   // Of equal elements, the latest.
   Ref indices = b.op(max ? "ArgMax" : "ArgMin", {before},
                      {{"axis", axis + 1}, {"keepdims", int64_t{0}}, {"select_last_index", int64_t{1}}});
+  // What stands for the elements behind is equal where all so far are the end of the range.
+  Shape along(x->rank() - static_cast<size_t>(axis), b.dim(1));
+  along[0] = x->shape[static_cast<size_t>(axis)];
+  indices = minimum(b, indices, b.reshape(arange(b, along[0]), along));
   if (may_be_nan(x)) return Value::tuple({b.op("GatherElements", {x, indices}, {{"axis", axis}}), indices});
   Ref values = b.reduce(max ? "ReduceMax" : "ReduceMin", before, {axis + 1}, false);
   return Value::tuple({b.cast(values, t), indices});

@@ -88,7 +88,7 @@ Value without(Call& c, const Vector<int64_t>& dropped) {
     if (std::find(dropped.begin(), dropped.end(), i) == dropped.end()) to.push_back(at(ones, i));
   Vector<int64_t> dynamic;
   for (int64_t i : dropped) {
-    if (!at(ones, i).is(1)) dynamic.push_back(i);
+    if (c.sym.equal(at(ones, i), c.sym.constant(1)) != true) dynamic.push_back(i);
     ones[static_cast<size_t>(i)] = c.sym.constant(1);
   }
   if (dynamic.empty()) return reshaped(c, to);
@@ -125,10 +125,12 @@ Value squeeze_all(Call& c) {
   Vector<int64_t> dropped;
   for (size_t i = 0; i < from.size(); ++i) {
     const std::optional<bool> stay = stays(c, from[i]);
-    if (!stay)
+    if (!stay) {
+      c.sym.assume({sym::Assumption::Kind::AtMost, c.sym.constant(2), from[i]});
       c.evaluator.warn(
           "squeeze() of a size that depends on data: it is kept, and the model drops it where it is 1; specify which "
           "dimensions to squeeze");
+    }
     if (stay == false) dropped.push_back(static_cast<int64_t>(i));
   }
   return without(c, dropped);

@@ -38,9 +38,13 @@ onnx::Attributes attributes_of(const Method& m) {
   return a;
 }
 
-// PyTorch raises where a size is not positive; so one that depends on data is assumed to be positive.
+// PyTorch raises where a size is not positive; so it is assumed to be.
 Dim positive(onnx::Builder& b, Dim size) {
-  if (sym::kind(size) != sym::Kind::Symbol || size.lower().value_or(0) >= 1) return size;
+  if (size.is_constant() || b.sym.less_equal(b.dim(1), size) == true) return size;
+  if (sym::kind(size) != sym::Kind::Symbol) {
+    b.sym.assume({sym::Assumption::Kind::AtMost, b.dim(1), size});
+    return size;
+  }
   Dim out = b.sym.symbol({.name = "resized"});
   b.bind(out, b.real(b.symbolic(size)));
   return out;
@@ -207,9 +211,31 @@ onnx::Value* take_nearest(onnx::Builder& b, onnx::Value* x, int64_t axis, const 
   return b.gather(x, b.op("Min", {index, b.symbolic(b.sym.sub(n.in, b.dim(1)))}), axis);
 }
 
+onnx::Value* resize(Call& c, onnx::Value* x, Vector<Dim> sizes, Vector<std::optional<double>> scales, const Method& m);
+
+// Bytes are interpolated along one dimension after the other, the last one first, and are bytes in between.
+onnx::Value* resize_bytes(Call& c, onnx::Value* x, const Vector<Dim>& sizes, Vector<std::optional<double>> scales,
+                          const Method& m) {
+  onnx::Builder& b = c.onnx;
+  const size_t dims = sizes.size(), lead = x->rank() - dims;
+  scales.resize(dims);
+  x = b.cast(x, DType::Float);
+  for (size_t i = dims; i-- > 0;) {
+    if (x->shape[lead + i] == sizes[i]) continue;
+    Vector<Dim> now(x->shape.begin() + static_cast<std::ptrdiff_t>(lead), x->shape.end());
+    Vector<std::optional<double>> factors(dims, scales[i] ? std::optional(1.0) : std::nullopt);
+    now[i] = sizes[i];
+    factors[i] = scales[i];
+    x = b.op("Floor", {b.add(resize(c, x, now, factors, m), b.scalar(DType::Float, 0.5))});
+    x = b.op("Clip", {x, b.scalar(DType::Float, 0), b.scalar(DType::Float, 255)});
+  }
+  return b.cast(x, DType::UInt8);
+}
+
 onnx::Value* resize(Call& c, onnx::Value* x, Vector<Dim> sizes, Vector<std::optional<double>> scales, const Method& m) {
   onnx::Builder& b = c.onnx;
   for (Dim& size : sizes) size = positive(b, size);
+  if (x->dtype == DType::UInt8 && m.mode != "nearest") return resize_bytes(c, x, sizes, std::move(scales), m);
   // ONNX's own antialiasing knows nothing of these.
   bool given = std::any_of(scales.begin(), scales.end(), [](const auto& s) { return s.has_value(); });
   if (m.antialias && is_float(x->dtype) && x->dtype != DType::Double && (c.opset() < 18 || m.align_corners || given))
@@ -261,8 +287,10 @@ onnx::Value* resize(Call& c, onnx::Value* x, Vector<Dim> sizes, Vector<std::opti
     all.insert(all.end(), sizes.begin(), sizes.end());
     out = b.op("Resize", {x, roi, c.opset() >= 13 ? nullptr : b.floats({}), b.symbolic(all)}, attributes_of(m));
   }
-  if (out->kind == onnx::Value::Kind::Output)
-    for (size_t i = 0; i < dims; ++i) out->shape[lead + i] = sizes[i];
+  if (out->kind == onnx::Value::Kind::Output) {
+    std::copy_n(x->shape.begin(), lead, out->shape.begin());
+    std::ranges::copy(sizes, out->shape.begin() + static_cast<std::ptrdiff_t>(lead));
+  }
   return b.cast(out, type);
 }
 

@@ -51,6 +51,11 @@ case(
 case(F.interpolate, f64[B, 2, 8, 6], size=(5, 9), mode="bilinear", rtol=1e-5, atol=1e-6, why="computed in float32")
 case(F.interpolate, f16[B, 2, 4, 6], size=(5, 9), mode="bilinear")
 case(F.interpolate, u8[B, 2, H, W], scale_factor=2, mode="nearest")
+BYTES = "PyTorch computes bytes with weights of 16 bits"
+for mode in ("bilinear", "bicubic"):
+    case(F.interpolate, u8[B, 3, H, W], size=(13, 5), mode=mode, atol=1, why=BYTES)
+    case(F.interpolate, u8[2, 8, 7, W], scale_factor=2, mode=mode, atol=1, why=BYTES, script=False)
+    case(F.interpolate, u8[B, 3, 7, 9], size=(5, 7), mode=mode, antialias=True, atol=1, why=BYTES)
 case(F.interpolate, x[B, 2, S], size=5, mode="area")
 case(F.interpolate, x[B, 2, H, W], size=(2, 3), mode="area")
 case(F.interpolate, x[B, 2, 8, 6], scale_factor=0.5, mode="area")

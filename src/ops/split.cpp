@@ -185,6 +185,8 @@ Value narrow(Call& c, Dim start) {
   start = from_the_end(c.sym, start, size);
   if (start.is(0) && length == size) return reshaped(c, x->shape);
   Dim end = c.sym.add(start, length);
+  if (start.lower().value_or(-1) >= 0 && end.is_constant() && c.sym.sample(size).value_or(0) >= *end.constant())
+    c.sym.assume({sym::Assumption::Kind::AtMost, end, size});
   if (start.upper().value_or(0) < 0 && end.is(0)) end = c.sym.constant(to_the_end);
   return part_view(c, Slice{axis, start, from_the_end(c.sym, end, size), 1, length});
 }

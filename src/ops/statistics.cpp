@@ -1,11 +1,13 @@
 // Statistics of many numbers: which are different, how often they occur, quantiles, covariance, segments, integrals.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "ops/elementwise.hpp"
 #include "ops/register.hpp"
+#include "ops/slicing.hpp"
 
 namespace lithify::ops {
 namespace {
@@ -52,13 +54,29 @@ Unique unique_floats(Builder& b, Ref x) {
           b.where(is_nan, place, out[2]), b.concat({counts, b.full(behind, integer(b, 1))}, 0)};
 }
 
+// Positions along an axis that are equal nowhere: an element with NaN equals none. Like above, ONNX Runtime's operator
+// gets infinity in the place of each NaN, and a number of its own behind each position that has one.
+Unique unique_positions(Builder& b, Ref x, int64_t axis) {
+  Vector<int64_t> perm = identity_permutation(x->rank());
+  std::rotate(perm.begin(), perm.begin() + axis, perm.begin() + axis + 1);
+  const Dim n = size_of(x, axis);
+  Ref rows = b.reshape(b.transpose(x, perm), {n, b.sym.floor_div(b.numel(x->shape), n)});
+  Ref is_nan = b.op("IsNaN", {rows});
+  Ref has_nan = b.reduce("ReduceMax", b.cast(is_nan, rows->dtype), {1}, true);
+  Ref number = b.mul(b.op("CumSum", {has_nan, integer(b, 0)}), has_nan);
+  rows = b.concat({b.where(is_nan, like(b, x, infinity), rows), number}, 1);
+  Vector<Ref> out = b.op_n("Unique", {rows}, {{"axis", int64_t{0}}}, 4);
+  return {b.gather(x, out[1], axis), out[2], out[3]};
+}
+
 Value unique(Call& c) {
   Builder& b = c.onnx;
   Ref x = c.tensor("self");
   const bool by_dim = c.schema.argument("dim");
   Unique u{};
-  if (is_float(x->dtype) && !by_dim) {
-    u = unique_floats(b, flat(b, x->dtype == DType::Double ? x : b.cast(x, DType::Float)));
+  if (is_float(x->dtype)) {
+    Ref wide = x->dtype == DType::Double ? x : b.cast(x, DType::Float);
+    u = by_dim ? unique_positions(b, wide, c.dim("dim", x->rank())) : unique_floats(b, flat(b, wide));
   } else {
     onnx::Attributes attributes;
     if (by_dim) attributes.push_back({"axis", c.dim("dim", x->rank())});
@@ -350,6 +368,7 @@ Value quantile(Call& c, bool without_nan) {
 Ref covariance(Call& c, Ref x, double correction, Ref frequencies, Ref importance) {
   Builder& b = c.onnx;
   if (x->rank() < 2) x = b.reshape(x, {b.dim(1), b.numel(x->shape)});
+  if (importance) x = b.cast(x, eval::promote(x->dtype, importance->dtype));
   Ref weight = nullptr, norm = nullptr, mean = nullptr;
   if (frequencies) weight = b.cast(frequencies, x->dtype);
   if (importance) weight = weight ? b.mul(weight, b.cast(importance, x->dtype)) : b.cast(importance, x->dtype);

@@ -18,8 +18,19 @@ GAPS = (nan, 1, inf, nan, 1, -inf, 0, nan, inf)
 for floating in (f32, f64, f16):
     case(torch.unique, floating(values=GAPS)[B, 9])
     case(lambda a: torch.unique(a, return_counts=True), floating(values=GAPS)[B, 9])
+    case(lambda a: torch.unique(a, dim=0, return_inverse=True), floating(values=(3, 1, 3, 2))[B, 4])
 case(torch.unique, x(values=GAPS[:6])[6], return_inverse=True)
 case(lambda a: torch.unique(a, return_counts=True), x(values=(nan, 1, nan, 2))[N])  # infinity is not there
+
+
+def unique_rows(a: torch.Tensor, dim: int) -> tuple[torch.Tensor, ...]:
+    """Without the order of those that have NaN, which is open."""
+    rows, inverse, counts = torch.unique(a, dim=dim, return_inverse=True, return_counts=True)
+    return torch.nan_to_num(rows, 7.0).sum(dim), torch.nan_to_num(rows.index_select(dim, inverse), 7.0), counts.sum()
+
+
+case(unique_rows, x(values=(3, nan, 2, nan, 3, inf, 2, nan))[4, 2], 0)
+case(unique_rows, f64(values=(1, 0, nan, 0, 1))[2, B, 3], 1)
 case(torch.unique_consecutive, x(values=(1, nan, nan, 2, 2))[N], return_counts=True)
 case(torch.unique_consecutive, i64(0, 2)[N])
 case(torch.unique_consecutive, i64(0, 2)[B, 7], return_inverse=True, return_counts=True)
@@ -61,6 +72,7 @@ case(torch.nanquantile, x(values=(1, nan, 5, 2))[B, S], 0.4)
 case(torch.cov, x[3, S >= 2])
 case(torch.cov, x[3, S], correction=0)
 case(torch.cov, f64[S >= 2])
+case(torch.cov, x[3, 6], aweights=f64(0.1, 1)[6], export=False)
 case(torch.cov, x[B >= 2, 6], fweights=i64(1, 5)[6], aweights=x(0.1, 1)[6])
 case(torch.cov, x[3, S >= 2], aweights=x(0.1, 1)[S >= 2], correction=0)
 case(torch.corrcoef, x[3, S >= 4])

@@ -15,50 +15,83 @@ namespace {
 using onnx::Builder;
 using OnnxValue = onnx::Value;
 
-// Windows of an axis; the elements of a window become the last dimension.
-OnnxValue* unfolded(Builder& b, OnnxValue* x, int64_t axis, int64_t size, int64_t step) {
-  Dim length = at(x->shape, axis);
-  Dim count = b.sym.add(b.sym.floor_div(b.sym.sub(length, b.dim(size)), b.dim(step)), b.dim(1));
-  OnnxValue* y = nullptr;
-  if (size == step) {
-    Shape to = x->shape;
-    at(to, axis) = count;
-    to.insert(to.begin() + axis + 1, b.dim(size));
-    Dim covered = b.sym.mul(count, b.dim(size));
-    y = b.reshape(Slice{axis, b.dim(0), covered, 1, covered}.take(b, x), to);
-  } else if (count.is_constant()) {
-    const int64_t rows = *count.constant();
-    Vector<int64_t> indices = known_elements<int64_t>(b.sym, checked_mul(rows, size));
-    for (int64_t i = 0; i < rows * size; ++i) indices[static_cast<size_t>(i)] = i / size * step + i % size;
-    y = b.gather(x, int_array(b, indices, {rows, size}), axis);
-  } else {
-    Dim limit = b.sym.add(b.sym.sub(length, b.dim(size)), b.dim(1));
-    OnnxValue* starts = b.unsqueeze(range(b, b.dim(0), limit, b.dim(step), count), {1});
-    y = b.gather(x, b.add(starts, arange(b, b.dim(size))), axis);
+/// Windows of an axis, a step apart; the elements of a window become the last dimension.
+struct Windows {
+  int64_t axis = 0, size = 0, step = 0;
+
+  OnnxValue* take(Builder& b, OnnxValue* x) const {
+    const Dim count = count_in(b, x);
+    OnnxValue* y = nullptr;
+    if (size == step) {
+      Shape to = x->shape;
+      at(to, axis) = count;
+      to.insert(to.begin() + axis + 1, b.dim(size));
+      y = b.reshape(covered(b, count).take(b, x), to);
+    } else {
+      y = b.gather(x, positions(b, at(x->shape, axis), count), axis);
+    }
+    return b.transpose(y, inverse_permutation(elements_at(y->rank(), axis + 1)));
   }
-  Vector<int64_t> perm = identity_permutation(y->rank());
-  perm.erase(perm.begin() + axis + 1);
-  perm.push_back(axis + 1);
-  return b.transpose(y, perm);
-}
+
+  /// Where no element is in two windows.
+  OnnxValue* put(Builder& b, OnnxValue* x, OnnxValue* changed) const {
+    const Dim count = count_in(b, x);
+    if (size == step) {
+      Shape to = x->shape;
+      at(to, axis) = b.sym.mul(count, b.dim(size));
+      return covered(b, count).put(b, x, b.reshape(b.transpose(changed, elements_at(changed->rank(), axis + 1)), to));
+    }
+    // Rows of the axis, by position.
+    Vector<int64_t> first = identity_permutation(x->rank());
+    std::rotate(first.begin(), first.begin() + axis, first.begin() + axis + 1);
+    Vector<int64_t> rows = first;
+    rows.insert(rows.begin() + 1, static_cast<int64_t>(x->rank()));
+    OnnxValue* at_rows = b.unsqueeze(positions(b, at(x->shape, axis), count), {2});
+    OnnxValue* out = b.op("ScatterND", {b.transpose(x, first), at_rows, b.transpose(changed, rows)});
+    return b.transpose(out, inverse_permutation(first));
+  }
+
+ private:
+  Dim count_in(Builder& b, const OnnxValue* x) const {
+    return b.sym.add(b.sym.floor_div(b.sym.sub(at(x->shape, axis), b.dim(size)), b.dim(step)), b.dim(1));
+  }
+
+  Slice covered(Builder& b, Dim count) const {
+    const Dim length = b.sym.mul(count, b.dim(size));
+    return {axis, b.dim(0), length, 1, length};
+  }
+
+  /// Of each element of each window.
+  OnnxValue* positions(Builder& b, Dim length, Dim count) const {
+    if (!count.is_constant()) {
+      const Dim limit = b.sym.add(b.sym.sub(length, b.dim(size)), b.dim(1));
+      return b.add(b.unsqueeze(range(b, b.dim(0), limit, b.dim(step), count), {1}), arange(b, b.dim(size)));
+    }
+    const int64_t rows = *count.constant();
+    Vector<int64_t> out = known_elements<int64_t>(b.sym, checked_mul(rows, size));
+    for (int64_t i = 0; i < rows * size; ++i) out[static_cast<size_t>(i)] = i / size * step + i % size;
+    return int_array(b, out, {rows, size});
+  }
+
+  /// The permutation that moves the last dimension to a place.
+  static Vector<int64_t> elements_at(size_t rank, int64_t place) {
+    Vector<int64_t> perm = identity_permutation(rank);
+    std::rotate(perm.begin() + place, perm.end() - 1, perm.end());
+    return perm;
+  }
+};
 
 Value unfold(Call& c) {
   OnnxValue* x = c.tensor("self");
-  int64_t size = c.integer("size"), step = c.integer("step");
+  const int64_t size = c.integer("size"), step = c.integer("step");
   if (step < 1) c.mismatch("step must be positive");
   if (x->rank() == 0) return reshaped(c, Shape{c.sym.constant(size)});
-  int64_t axis = c.dim("dimension", x->rank());
-  auto forward = [=](Builder& b, OnnxValue* v) { return unfolded(b, v, axis, size, step); };
-  if (size != step) return c.view("self", forward);
-  return c.view("self", forward, [axis, size](Builder& b, OnnxValue* base, OnnxValue* changed) {
-    Vector<int64_t> perm = identity_permutation(changed->rank());
-    perm.pop_back();
-    perm.insert(perm.begin() + axis + 1, static_cast<int64_t>(perm.size()));
-    const Dim covered = b.sym.mul(at(changed->shape, axis), b.dim(size));
-    Shape to = base->shape;
-    at(to, axis) = covered;
-    return Slice{axis, b.dim(0), covered, 1, covered}.put(b, base, b.reshape(b.transpose(changed, perm), to));
-  });
+  const Windows windows{c.dim("dimension", x->rank()), size, step};
+  const Dim length = at(x->shape, windows.axis), least = c.sym.constant(size);
+  if (!length.is_constant() && c.sym.less_equal(least, length) != true)
+    c.sym.assume({sym::Assumption::Kind::AtMost, least, length});
+  if (size <= step) return part_view(c, windows);
+  return c.view("self", [windows](Builder& b, OnnxValue* v) { return windows.take(b, v); });
 }
 
 /// Positions in the memory of a contiguous tensor: from `offset`, as many in each dimension as its size, a stride

@@ -73,8 +73,8 @@ class WritableFile {
   intptr_t handle_ = -1;
 };
 
-/// Gives a file another name, in the place of the file that has it. With `sync`, the system may first write the contents
-/// to the disk, so that a crash cannot leave an empty file; without, it need not.
+/// Gives a file another name, in the place of the file that has it. With `sync`, the system may first write the
+/// contents to the disk, so that a crash cannot leave an empty file; without, it need not.
 std::error_code replace(const std::filesystem::path& from, const std::filesystem::path& to, bool sync);
 
 /// Waits until the names in a directory are on the disk, where the system can do so.

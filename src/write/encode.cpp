@@ -67,7 +67,7 @@ using protozero::pbf_writer;
 
 int32_t data_type(DType dtype, std::string_view name) {
   const auto number = static_cast<int32_t>(dtype);
-  const auto last = static_cast<int32_t>(DType::Int4);
+  const auto last = static_cast<int32_t>(DType::Float8E8M0FNU);
   if (number >= 1 && number <= last) return number;
   throw Error(Code::UnsupportedType,
               fmt::format("ONNX has no element type {}, which '{}' has", name_of(dtype), printable(name)));

@@ -732,6 +732,7 @@ def by_symbolic(symbolic: Callable[..., Any], forward: Callable[..., Any], *give
         (lambda g, x: g.op("Add", x, g.op("Constant", value_t=torch.arange(4.0))), lambda x: x + torch.arange(4.0), ["Add"]),
         (lambda g, x: g.op("Mul", x, g.op("Constant", value_t=torch.tensor([[2.0]]))), lambda x: x * 2, ["Mul"]),
         (lambda g, x: g.op("Transpose", x, perm_i=[1, 0]), torch.t, ["Transpose"]),
+        (lambda g, x: g.op("Relu" if g.opset >= 18 else "Erf", x), torch.relu, ["Relu"]),
         (lambda g, x: g.op("my.domain::T", x, l_s=["a", "b"], v_f=[1.0], i_i=[1, 2]), lambda x: x * 1, ["T"]),
     ],
 )
@@ -751,6 +752,8 @@ def test_a_symbolic_method_that_fails_is_not_replaced_by_forward() -> None:
     for symbolic, error, text in (
         (lambda g, x: 1 / 0, ZeroDivisionError, "division"),
         (lambda g, x: None, lithify.ExportError, "returns None"),
+        (lambda g, x: g.at("relu", x), lithify.ExportError, "makes a node aten::relu: only operators of ONNX"),
+        (lambda g, x: g.block, AttributeError, "symbolic of Made uses g.block"),
         (lambda g, x: g.op("NoSuchOp", x), RuntimeError, "error LTH040: ONNX has no operator NoSuchOp"),
     ):
         with pytest.raises(error, match=text):
@@ -807,11 +810,41 @@ class Mixed(nn.Module):
         return x + 1, None, "text", {"a": x * 2, "b": None}, 3
 
 
+class MixedInScript(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None, str, int]:
+        return x + 1, None, "text", 3
+
+
 def test_results_that_are_no_tensors_keep_their_place_and_are_named() -> None:
     result = lithify.export(Mixed(), X, dynamic_axes={"x": {0: "n"}})
     assert [v.name for v in result.outputs] == ["output_0", "output_3_a", "output_4"]
     left_out = [n for n in result.notes if "not in the file" in n]
     assert [n.split("'")[1] for n in left_out] == ["output_1", "output_2", "output_3_b"]
+    scripted = lithify.export(torch.jit.script(MixedInScript()), X, dynamic_axes={"x": {0: "n"}})
+    assert [v.name for v in scripted.outputs] == ["output_0", "output_3"]
+    assert [m.text.split("'")[1] for m in scripted.messages if "not in the file" in m.text] == ["output_1", "output_2"]
+
+
+@pytest.mark.parametrize("returned", [lambda x: None, lambda x: (), lambda x: {"a": None}, lambda x: "text"])
+@pytest.mark.parametrize("capture", ["trace", "export", "auto"])
+def test_a_model_that_returns_no_tensor_is_refused(returned: Callable[..., Any], capture: str) -> None:
+    with pytest.raises(lithify.ExportError, match="the model returns no tensor, and a file needs an output"):
+        lithify.export(returned, X, capture=capture)
+
+
+class Repeated(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        y = x + 1
+        return y, x, y, {"again": x}
+
+
+@pytest.mark.parametrize("capture", ["trace", "export"])
+def test_each_result_is_an_output(capture: str) -> None:
+    result = lithify.export(Repeated(), X, dynamic_axes={"x": {0: "n"}}, capture=capture)
+    assert [v.name for v in result.outputs] == ["output_0", "output_1", "output_2", "output_3_again"]
+    x = np.random.randn(7, 4).astype(np.float32)
+    for got, expected in zip(onnxruntime.InferenceSession(result.bytes).run(None, {"x": x}), (x + 1, x, x + 1, x), strict=True):
+        np.testing.assert_allclose(got, expected)
 
 
 class Continued(nn.Module):
@@ -923,6 +956,8 @@ BEHAVIORS: dict[str, Callable[..., None]] = {
     "`torch.onnx.ops.symbolic`, `symbolic_multi_out`": test_symbolic_of_torch_onnx_ops_is_a_node,
     "a model in training mode": test_a_model_in_training_mode_is_exported_for_evaluation_and_left_as_it_was,
     "None, texts and objects among results": test_results_that_are_no_tensors_keep_their_place_and_are_named,
+    "a result twice, or an input as a result": test_each_result_is_an_output,
+    "no tensor among results": test_a_model_that_returns_no_tensor_is_refused,
     "numbers among arguments": test_numbers_that_python_uses_are_no_inputs,
     "quantized tensors": test_quantized_tensors_are_dequantized_values,
     "sizes that have to be equal": test_sizes_that_have_to_be_equal_are_a_constraint,
@@ -955,7 +990,6 @@ def test_element_types_that_are_refused_by_name() -> None:
     for model, sample, text in (
         (Net(), four_bits, "'x' is a tensor of int4"),
         (stored, X, "'packed' is a tensor of int4"),
-        (lambda x: x.to(torch.float8_e8m0fnu).float(), X.abs(), "tensors of float8_e8m0fnu are not supported"),
     ):
         with pytest.raises(lithify.ExportError, match=text):
             lithify.export(model, sample)

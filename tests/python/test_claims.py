@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import lithify
@@ -99,6 +101,36 @@ def test_a_squeezed_size_of_the_sample_is_a_constraint() -> None:
     assert [at_one.claims.holds(n=5, s=s) for s in (1, 3)] == [True, False]
     above = lithify.export(squeezed, torch.randn(2, 3), dynamic_axes={"x": {0: "n", 1: "s"}})
     assert [above.claims.holds(n=5, s=s) for s in (1, 3)] == [False, True]
+
+
+def test_a_squeezed_size_of_data_is_a_constraint() -> None:
+    sample, axes = torch.tensor([1.0, 0, 2]), {"x": {0: "n"}}
+    claims = lithify.export(lambda x: x.nonzero().squeeze(), sample, dynamic_axes=axes).claims
+    assert claims.holds(n=7) is None and "nonzero >= 2" in claims.why(n=7)
+    with pytest.raises(lithify.ExportError, match="has 0 dimensions on one path and 1 on the other"):
+        lithify.export(lambda x: x[x == x.max()].squeeze(), sample, dynamic_axes=axes)
+
+
+@pytest.mark.parametrize(
+    ("least", "function"),
+    [
+        (5, lambda x: F.conv1d(x, torch.ones(1, 1, 5))),
+        (3, lambda x: F.conv1d(x, torch.ones(1, 1, 5), padding=1)),
+        (9, lambda x: F.conv1d(x, torch.ones(1, 1, 5), dilation=2)),
+        (3, lambda x: F.max_pool1d(x, 3)),
+        (3, lambda x: F.avg_pool1d(x, 3)),
+        (4, lambda x: F.pad(x, (3, 2), mode="reflect")),
+        (5, lambda x: F.pad(x, (4, 5), mode="circular")),
+        (6, lambda x: F.pad(x, (-3, -3))),
+        (5, lambda x: x.narrow(2, 2, 3)),
+        (5, lambda x: x.unfold(2, 5, 2)),
+        (4, lambda x: F.interpolate(x, scale_factor=0.25)),
+    ],
+)
+def test_sizes_that_are_too_small_are_excluded(least: int, function: Callable[..., torch.Tensor]) -> None:
+    """PyTorch raises there, and ONNX Runtime may not."""
+    claims = lithify.export(function, torch.rand(1, 1, 12), dynamic_axes={"x": {2: "n"}}).claims
+    assert [claims.holds(n=n) for n in (least - 1, least)] == [False, True]
 
 
 def test_a_size_of_0_that_the_code_asks_for_is_a_constraint() -> None:

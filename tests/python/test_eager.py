@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch import distributions as d
+from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as map_rows
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -186,7 +187,14 @@ def mapped(x: Tensor) -> Any:
     return map_rows(lambda row, scale: (row + 1, row.sum() * scale), x, torch.ones(4))
 
 
-@pytest.mark.parametrize("function", [nested_cond, counted_while, scanned, mapped, vmapped], ids=lambda f: f.__name__)
+def associated(x: Tensor) -> Any:
+    def affine(a: Any, b: Any) -> Any:
+        return a[0] * b[0], a[1] * b[0] + b[1]
+
+    return associative_scan(affine, (x, x * 2), 0, reverse=True, combine_mode="generic")
+
+
+@pytest.mark.parametrize("function", [nested_cond, counted_while, scanned, mapped, vmapped, associated], ids=lambda f: f.__name__)
 def test_higher_order(function: Callable[..., Any], out: Path) -> None:
     layers = (nn.Linear(4, 4), nn.Linear(4, 4)) if function is nested_cond else ()
     sizes = [{"n": n} for n in (4, 2, 7, 13)]
@@ -206,6 +214,27 @@ def test_modules_imported_by_the_model_get_plain_functions(tmp_path: Path, monke
     right(Function(late), lambda n: (torch.rand(n, 4),), [{"n": 2}, {"n": 3}], {"x_0": {0: "n"}}, out)
     module = sys.modules.pop("imported_late")
     assert module.sqrt is math.sqrt and module.length is len and module.__loader__ is module.__spec__.loader
+
+
+# ---- sizes of data -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[x.nonzero().squeeze()].sum(),
+        lambda x: x.index_fill(0, x.nonzero().squeeze(), 3.0),
+        lambda x: torch.cat([x, torch.where(x > 0)[0].squeeze().reshape(-1).float()]),
+        lambda x: pad_sequence([x[:k] for k in x.int() + 1], batch_first=True, padding_value=-1.0),
+    ],
+)
+def test_sizes_of_data(function: Callable[..., Any], out: Path) -> None:
+    """Both where a size is 1, so that its dimension goes, and where it is not."""
+    model = Function(function)
+    lithify.export(model.eval(), torch.tensor([1.0, 0, 2, 0, 1]), out, dynamic_axes={"x_0": {0: "n"}})
+    for values in ([1.0, 0, 2, 0, 1], [0.0, 2, 0], [0.0, 0, 0], [2.0, 1]):
+        x = torch.tensor(values)
+        compare(Session(out).run(x), flat(model(x)))
 
 
 # ---- distributions: what they compute, not what they draw ----------------------------------------------------------------------

@@ -184,8 +184,8 @@ DType dtype_of_export(int64_t number) {
                              DType::Double,    DType::ComplexHalf, DType::ComplexFloat, DType::ComplexDouble,
                              DType::Bool,      DType::BFloat16};
   constexpr std::pair<int64_t, DType> later[] = {
-      {28, DType::UInt16},         {29, DType::Float8E4M3FN}, {30, DType::Float8E5M2}, {31, DType::Float8E4M3FNUZ},
-      {32, DType::Float8E5M2FNUZ}, {34, DType::UInt32},       {35, DType::UInt64}};
+      {28, DType::UInt16},         {29, DType::Float8E4M3FN},  {30, DType::Float8E5M2}, {31, DType::Float8E4M3FNUZ},
+      {32, DType::Float8E5M2FNUZ}, {33, DType::Float8E8M0FNU}, {34, DType::UInt32},     {35, DType::UInt64}};
   if (number >= 0 && static_cast<size_t>(number) < std::size(table)) return table[number];
   for (const auto& [value, dtype] : later)
     if (value == number) return dtype;
