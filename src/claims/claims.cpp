@@ -240,7 +240,7 @@ class Sides {
   };
 
   /// What is so on both sides of the condition that is chosen next does not depend on it.
-  void join(std::vector<Side> some, const std::vector<Side>& others) {
+  void join(const std::vector<Side>& some, const std::vector<Side>& others) {
     const auto whole = [&](Side side) {
       side.where.erase(side.where.begin() + std::ssize(chosen_));
       return side;
