@@ -27,7 +27,7 @@ enable_language(C) # libdeflate
 get_filename_component(FETCHED ${LITHIFY_DEPENDENCIES} ABSOLUTE BASE_DIR ${CMAKE_SOURCE_DIR})
 file(GLOB DEFLATE_SOURCES ${FETCHED}/libdeflate/lib/*.c ${FETCHED}/libdeflate/lib/*/cpu_features.c)
 add_library(lithify_dependencies OBJECT cmake/fmt.cpp ${FETCHED}/simdjson/simdjson.cpp ${DEFLATE_SOURCES})
-target_compile_options(lithify_dependencies PRIVATE -w)
+target_compile_options(lithify_dependencies PRIVATE -w -O2)
 set(DEPENDENCY_OBJECTS $<TARGET_OBJECTS:lithify_dependencies>)
 
 file(WRITE ${CMAKE_BINARY_DIR}/dependencies/CLI/CLI.hpp "#include <CLI11.hpp>\n")

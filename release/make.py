@@ -7,6 +7,7 @@ What is compiled on the way stays in build-dist/.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -61,26 +62,25 @@ def configure(build: Path, *options: str) -> None:
     """Of no file is it known where it was compiled, so that all machines make the same bytes."""
     if (build / "build.ninja").exists():
         return
-    anywhere = f"-ffile-prefix-map={ROOT}=."
+    flags = f"-g0 -ffile-prefix-map={ROOT}=. -ffunction-sections -fdata-sections"
     common = ["-G", "Ninja", f"-DLITHIFY_DEPENDENCIES={LIBRARIES}", "-DLITHIFY_WERROR=OFF", "-DCCACHE=OFF", "-DMOLD=OFF"]
-    flags = [f"-DCMAKE_C_FLAGS={anywhere}", f"-DCMAKE_CXX_FLAGS={anywhere}"]
-    run("cmake", "-S", ".", "-B", build, "--log-level=WARNING", *common, *flags, *options)
+    run("cmake", "-S", ".", "-B", build, *common, f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}", *options)
 
 
-def configure_for(target: Target, build: Path, *options: str) -> None:
+def configure_for(target: Target, build: Path) -> None:
     configure(
         build,
         f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake' / 'zig.cmake'}",
         f"-DZIG_TARGET={target.zig}",
         f"-DZIG_TOOLS={zig_tools()}",
         "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON",
-        *(f"-DCMAKE_{kind}_LINKER_FLAGS=-s" for kind in ("EXE", "MODULE")),
-        *options,
+        "-DLITHIFY_OPTIMIZE=-Os",  # a third smaller than with -O2
+        f"-DCMAKE_EXE_LINKER_FLAGS=-s -Wl,{'-dead_strip' if target.is_macos else '--gc-sections'}",
     )
 
 
 def build(folder: Path, *targets: str) -> None:
-    run("nice", "ninja", "-C", folder, "-j", os.environ.get("JOBS") or str(os.cpu_count()), *targets, env=CACHE)
+    run("ninja", "-C", folder, "-j", os.environ.get("JOBS") or str(os.cpu_count()), *targets, env=CACHE)
 
 
 def make_program(target: Target) -> Path:
@@ -106,10 +106,15 @@ class Python(NamedTuple):
     def tag(self) -> str:
         return f"cp{self.version[0]}{self.version[1]}"
 
+    def suffix(self, target: Target) -> str:
+        """Of its modules on Linux."""
+        return f".cpython-{self.tag[2:]}-{target.name.removeprefix('linux-')}-linux-gnu.so"
+
 
 OLDEST, OLDEST_STABLE = (3, 10), (3, 12)  # that the package runs on; whose stable ABI the whole binding can be compiled for
 
 
+@functools.cache
 def pythons() -> list[Python]:
     """Those on the path and of pyenv, by version."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
@@ -134,7 +139,9 @@ def compile_module(target: Target, python: Python, name: str, out: Path, *option
         system = ["-include", ROOT / "release" / "windows" / "pyconfig.h", python_library(target)]
     elif target.is_macos:
         system = ["-Wl,-undefined,dynamic_lookup"]
-    flags = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-s", "-w", "-fvisibility=hidden", "-fno-strict-aliasing"]
+    # The headers of the stable ABI lack cstdio, which the binding uses.
+    flags = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-s", "-w", "-g0", "-include", "cstdio"]
+    flags += ["-fvisibility=hidden", "-fno-strict-aliasing"]
     zig(
         *("c++", "-target", target.zig, *flags, f"-ffile-prefix-map={ROOT}=.", f"-ffile-prefix-map={NANOBIND.parent}=."),
         *(f"-I{folder}" for folder in (ROOT / "include", python.include)),
@@ -161,32 +168,30 @@ def python_library(target: Target) -> Path:
 def make_wheels(target: Target, program: Path, texts: str) -> None:
     """For Linux a wheel for the stable ABI and one for each version before it, which need nothing else; for other systems one for
     all versions, which gets the library of the binding from its own package."""
-    library = program.with_name("lithify.lib" if target.is_windows else "liblithify.a")
-    if target.is_windows and not library.exists():
-        library = program.with_name("liblithify.a")
+    library = program.with_name("liblithify.a")
     folder = BUILD / target.name / "modules"
     includes = [f"-I{NANOBIND / 'include'}", f"-I{NANOBIND / 'ext' / 'robin_map' / 'include'}"]
-    found = pythons()
     if not target.is_linux:
         split = ["-DPy_LIMITED_API=0x030a0000", "-DNB_BACKEND_MODULE=nanobind_backend", f"-DNB_BACKEND_PYPI={BACKEND}"]
         name = "_core.pyd" if target.is_windows else "_core.abi3.so"
-        module = compile_module(target, found[-1], "module", folder / name, *split, *includes, library)
+        module = compile_module(target, pythons()[-1], "module", folder / name, *split, *includes, library)
         wheel.write(DIST, VERSION, f"cp310-abi3-{target.wheel}", program, {name: module}, texts, (BACKEND,))
         return
-    linked = [*includes, NANOBIND / "src" / "nb_combined.cpp", library]
-    stable = [python for python in found if python.version >= OLDEST_STABLE]
-    groups = [([python], python.tag, "cpython-" + python.tag[2:], []) for python in found if python not in stable]
-    if stable:
-        groups.append((stable, "abi3", "abi3", ["-DPy_LIMITED_API=0x030c0000"]))
-    for group, abi, suffix, options in groups:
-        tag = "cp312" if abi == "abi3" else abi
-        modules = {
-            f"_core.{suffix}.so": compile_module(target, group[0], "module", folder / f"_core.{suffix}.so", *options, *linked)
-        }
+
+    def write(tag: str, suffix: str, group: list[Python], *options: str) -> None:
+        out = folder / f"_core{suffix}"
+        linked = [*includes, NANOBIND / "src" / "nb_combined.cpp", library]
+        modules = [compile_module(target, group[0], "module", out, *options, *linked)]
         for python in group:
-            name = f"_builtins.cpython-{python.tag[2:]}.so"
-            modules[name] = compile_module(target, python, "builtins", folder / name)
-        wheel.write(DIST, VERSION, f"{tag}-{abi}-{target.wheel}", program, modules, texts)
+            modules.append(compile_module(target, python, "builtins", folder / f"_builtins{python.suffix(target)}"))
+        wheel.write(DIST, VERSION, f"{tag}-{target.wheel}", program, {path.name: path for path in modules}, texts)
+
+    stable = [python for python in pythons() if python.version >= OLDEST_STABLE]
+    if stable:
+        write("cp312-abi3", ".abi3.so", stable, "-DPy_LIMITED_API=0x030c0000")
+    for python in pythons():
+        if python not in stable:
+            write(f"{python.tag}-{python.tag}", python.suffix(target), [python])
 
 
 # ---- the package for C and C++ -----------------------------------------------------------------------------------
