@@ -36,7 +36,6 @@ COMPILER = Path(ziglang.__file__).parent
 NANOBIND = Path(nanobind.include_dir()).parent
 CACHE = {"ZIG_GLOBAL_CACHE_DIR": str(BUILD / "zig-cache"), "ZIG_LOCAL_CACHE_DIR": str(BUILD / "zig-cache")}
 VERSION = re.search(r"project\(lithify VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]  # type: ignore[index]
-BACKEND = "nanobind-backend"  # of the wheels that do not contain the binding's library
 PACKAGE = "package"
 
 
@@ -166,31 +165,28 @@ def python_library(target: Target) -> Path:
 
 
 def make_wheels(target: Target, program: Path, texts: str) -> None:
-    """For Linux a wheel for the stable ABI and one for each version before it, which need nothing else; for other systems one for
-    all versions, which gets the library of the binding from its own package."""
-    library = program.with_name("liblithify.a")
+    """One for the stable ABI, and for Linux one for each version before it. They need nothing else."""
     folder = BUILD / target.name / "modules"
-    includes = [f"-I{NANOBIND / 'include'}", f"-I{NANOBIND / 'ext' / 'robin_map' / 'include'}"]
-    if not target.is_linux:
-        split = ["-DPy_LIMITED_API=0x030a0000", "-DNB_BACKEND_MODULE=nanobind_backend", f"-DNB_BACKEND_PYPI={BACKEND}"]
-        name = "_core.pyd" if target.is_windows else "_core.abi3.so"
-        module = compile_module(target, pythons()[-1], "module", folder / name, *split, *includes, library)
-        wheel.write(DIST, VERSION, f"cp310-abi3-{target.wheel}", program, {name: module}, texts, (BACKEND,))
-        return
+    binding = [
+        f"-I{NANOBIND / 'include'}",
+        f"-I{NANOBIND / 'ext' / 'robin_map' / 'include'}",
+        NANOBIND / "src" / "nb_combined.cpp",
+    ]
 
     def write(tag: str, suffix: str, group: list[Python], *options: str) -> None:
-        out = folder / f"_core{suffix}"
-        linked = [*includes, NANOBIND / "src" / "nb_combined.cpp", library]
-        modules = [compile_module(target, group[0], "module", out, *options, *linked)]
-        for python in group:
+        library = program.with_name("liblithify.a")
+        modules = [compile_module(target, group[0], "module", folder / f"_core{suffix}", *options, *binding, library)]
+        for python in group if target.is_linux else []:  # it needs all headers of the version on that system
             modules.append(compile_module(target, python, "builtins", folder / f"_builtins{python.suffix(target)}"))
         wheel.write(DIST, VERSION, f"{tag}-{target.wheel}", program, {path.name: path for path in modules}, texts)
 
     stable = [python for python in pythons() if python.version >= OLDEST_STABLE]
     if stable:
-        write("cp312-abi3", ".abi3.so", stable, "-DPy_LIMITED_API=0x030c0000")
+        write("cp312-abi3", ".pyd" if target.is_windows else ".abi3.so", stable, "-DPy_LIMITED_API=0x030c0000")
+    else:
+        print("no headers of Python 3.12 or later: no wheel for the stable ABI", file=sys.stderr)
     for python in pythons():
-        if python not in stable:
+        if target.is_linux and python not in stable:
             write(f"{python.tag}-{python.tag}", python.suffix(target), [python])
 
 

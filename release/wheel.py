@@ -13,7 +13,7 @@ from release.archives import zipped
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def metadata(*also_needed: str) -> bytes:
+def metadata() -> bytes:
     """METADATA as pyproject.toml has it."""
     from scikit_build_core.build import prepare_metadata_for_build_wheel
 
@@ -22,17 +22,12 @@ def metadata(*also_needed: str) -> bytes:
     try:
         with tempfile.TemporaryDirectory() as folder:
             info = prepare_metadata_for_build_wheel(folder)
-            text = Path(folder, info, "METADATA").read_text(encoding="utf-8")
+            return Path(folder, info, "METADATA").read_bytes()
     finally:
         os.chdir(before)
-    head, _, description = text.partition("\n\n")
-    needed = "".join(f"\nRequires-Dist: {name}" for name in also_needed)
-    return f"{head}{needed}\n\n{description}".encode()
 
 
-def write(
-    into: Path, version: str, tag: str, program: Path, modules: dict[str, Path], licenses: str, needs: tuple[str, ...] = ()
-) -> Path:
+def write(into: Path, version: str, tag: str, program: Path, modules: dict[str, Path], licenses: str) -> Path:
     """Writes the wheel with a tag such as cp312-abi3-win_amd64. `modules` are the compiled modules, by the names of files."""
     files: dict[str, tuple[bytes, bool]] = {}
     package = ROOT / "python" / "lithify"
@@ -46,7 +41,7 @@ def write(
     info = f"lithify-{version}.dist-info"
     python, abi, platforms = tag.split("-")
     tags = "".join(f"Tag: {python}-{abi}-{platform}\n" for platform in platforms.split("."))
-    files[f"{info}/METADATA"] = (metadata(*needs), False)
+    files[f"{info}/METADATA"] = (metadata(), False)
     files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: lithify\nRoot-Is-Purelib: false\n{tags}".encode(), False)
     files[f"{info}/licenses/LICENSE"] = ((ROOT / "LICENSE").read_bytes(), False)
     files[f"{info}/licenses/LICENSES.txt"] = (licenses.encode(), False)
