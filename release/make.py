@@ -133,11 +133,11 @@ def pythons() -> list[Python]:
 def compile_module(target: Target, python: Python, name: str, out: Path, *options: str | Path) -> Path:
     """A module of the package from python/bind, with what it needs inside."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    system: list[str | Path] = ["-Wl,-z,relro,-z,now"]
+    system: list[str | Path] = [f"-Wl,--gc-sections,--version-script={ROOT / 'release' / 'module.map'},-z,relro,-z,now"]
     if target.is_windows:
         system = ["-include", ROOT / "release" / "windows" / "pyconfig.h", python_library(target)]
     elif target.is_macos:
-        system = ["-Wl,-undefined,dynamic_lookup"]
+        system = ["-Wl,-undefined,dynamic_lookup,-dead_strip"]
     # The headers of the stable ABI lack cstdio, which the binding uses.
     flags = ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-s", "-w", "-g0", "-include", "cstdio"]
     flags += ["-fvisibility=hidden", "-fno-strict-aliasing"]

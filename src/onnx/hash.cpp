@@ -1,6 +1,7 @@
 #include "onnx/hash.hpp"
 
 #include <bit>
+#include <concepts>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -14,8 +15,8 @@ constexpr size_t small_bytes = 4096;
 
 class Hash {
  public:
-  void add(uint64_t v) {
-    state_ = (state_ ^ v) * 0x9e3779b97f4a7c15;  // the golden ratio: odd, and its bits follow no pattern
+  void add(std::unsigned_integral auto v) {
+    state_ = (state_ ^ uint64_t{v}) * 0x9e3779b97f4a7c15;  // the golden ratio: odd, and its bits follow no pattern
     state_ ^= state_ >> 32;
   }
   void add(std::string_view bytes) {
@@ -96,7 +97,7 @@ class Hasher {
   void add_data(const std::shared_ptr<const Value>& type) {
     hash_.add(static_cast<uint64_t>(type->dtype));
     hash_.add(static_cast<uint64_t>(type->form));
-    hash_.add(type->rank());
+    hash_.add(size_t{type->rank()});
   }
 
   /// A value is known by the place where it is made.

@@ -140,7 +140,7 @@ struct Window {
   double first, second, third;
 };
 
-constexpr Window windows[] = {
+constexpr Window kinds_of_windows[] = {
     {"hann_window", 0.5, 0.5, 0}, {"hamming_window", 0.54, 0.46, 0}, {"blackman_window", 0.42, 0.5, 0.08},
     {"bartlett_window", 0, 0, 0}, {"kaiser_window", 0, 12, 0},
 };
@@ -356,7 +356,7 @@ void register_ranges(eval::Registry& ops) {
 void register_creation(eval::Registry& ops) {
   register_filled(ops);
   register_ranges(ops);
-  for (const Window& w : windows)
+  for (const Window& w : kinds_of_windows)
     for (std::string_view form :
          {"aten::{}(int window_length, *, {}) -> Tensor",
           "aten::{}.periodic(int window_length, bool periodic, *, {}) -> Tensor",
