@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ class MachO(NamedTuple):
     kind: str
     lowest_system: tuple[int, int]
     libraries: list[str]
-    signed: bool
+    signed: bool  # and as it was signed
 
     @classmethod
     def read(cls, path: Path) -> MachO:
@@ -32,10 +33,21 @@ class MachO(NamedTuple):
                 assert platform == 1, "is not for macOS"
                 lowest = (version >> 16, version >> 8 & 0xFF)
             elif command == 0x1D:  # LC_CODE_SIGNATURE
-                signed = True
+                signed = _holds(data, *struct.unpack_from("<2I", data, at + 8))
             at += size
         processors = {0x01000007: "x86_64", 0x0100000C: "arm64"}
         return cls(processors[processor], {2: "program", 6: "library", 8: "module"}[kind], lowest, libraries, signed)
+
+
+def _holds(data: bytes, offset: int, length: int) -> bool:
+    """Whether the hashes of all pages in a signature, which is the end of a file, are those of the pages."""
+    assert offset + length == len(data)
+    directory = offset + struct.unpack_from(">I", data, offset + 16)[0]
+    hashes, _, _, count, limit = struct.unpack_from(">5I", data, directory + 16)
+    size, kind, _, page = struct.unpack_from(">4B", data, directory + 36)
+    assert (size, kind, limit) == (32, 2, offset)  # SHA-256 of everything before the signature
+    digests = b"".join(hashlib.sha256(data[at : min(at + (1 << page), limit)]).digest() for at in range(0, limit, 1 << page))
+    return data[directory + hashes :][: count * size] == digests
 
 
 def needed_by_elf(path: Path) -> tuple[set[str], tuple[int, ...]]:

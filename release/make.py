@@ -86,10 +86,17 @@ def make_program(target: Target) -> Path:
     folder = BUILD / target.name
     configure_for(target, folder)
     build(folder, "lithify")
-    program = folder / f"lithify{target.suffix}"
-    (DIST / f"lithify-{VERSION}-{target.name}{target.suffix}").write_bytes(program.read_bytes())
-    (DIST / f"lithify-{VERSION}-{target.name}{target.suffix}").chmod(0o755)
+    built = folder / f"lithify{target.suffix}"
+    program = DIST / f"lithify-{VERSION}-{target.name}{target.suffix}"
+    shutil.copy(built, program)
+    strip(target, program)
     return program
+
+
+def strip(target: Target, binary: Path) -> None:
+    """For macOS, the linker leaves all symbols. The signature is made again, with the name of the file."""
+    if target.is_macos:
+        run("llvm-strip", *(["-x"] if binary.suffix else []), binary)
 
 
 # ---- wheels ------------------------------------------------------------------------------------------------------
@@ -146,6 +153,7 @@ def compile_module(target: Target, python: Python, name: str, out: Path, *option
         *(f"-I{folder}" for folder in (ROOT / "include", python.include)),
         *("-o", out, ROOT / "python" / "bind" / f"{name}.cpp", *options, *system),
     )
+    strip(target, out)
     return out
 
 
@@ -174,7 +182,7 @@ def make_wheels(target: Target, program: Path, texts: str) -> None:
     ]
 
     def write(tag: str, suffix: str, group: list[Python], *options: str) -> None:
-        library = program.with_name("liblithify.a")
+        library = BUILD / target.name / "liblithify.a"
         modules = [compile_module(target, group[0], "module", folder / f"_core{suffix}", *options, *binding, library)]
         for python in group if target.is_linux else []:  # it needs all headers of the version on that system
             modules.append(compile_module(target, python, "builtins", folder / f"_builtins{python.suffix(target)}"))
