@@ -36,7 +36,7 @@ def write(into: Path, version: str, tag: str, program: Path, modules: dict[str, 
             files[path.relative_to(package.parent).as_posix()] = (path.read_bytes(), False)
     for name, module in sorted(modules.items()):
         files[f"lithify/{name}"] = (module.read_bytes(), True)
-    files[f"lithify-{version}.data/scripts/lithify{program.suffix}"] = (program.read_bytes(), True)
+    files[f"lithify-{version}.data/scripts/lithify{'.exe' if program.suffix == '.exe' else ''}"] = (program.read_bytes(), True)
 
     info = f"lithify-{version}.dist-info"
     python, abi, platforms = tag.split("-")
