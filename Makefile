@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 PYTEST := $(PYTHON) -m pytest -q -n $(JOBS) --dist worksteal
 SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 
-.PHONY: build demo test unit unit-asan test-hostile test-asan test-tsan fuzz test-all test-python test-models test-ops static package docs docs-site coverage bench format lint clean setup debian asan
+.PHONY: build demo test unit unit-asan test-hostile test-asan test-tsan fuzz test-all test-python test-models test-ops static dist test-dist package docs docs-site coverage bench format lint clean setup debian asan
 
 build: setup  ## build/lithify, build/liblithify.a and .so, and the Python package in python/
 	@grep -qs LITHIFY_TORCH:BOOL=ON build/CMakeCache.txt || \
@@ -68,12 +68,20 @@ test-all: test test-tsan  ## what takes too long for every day as well
 	scripts/setup libtorch
 	LIBTORCH=/usr LIBTORCH_STANDARD=17 $(PYTHON) -m pytest -q tests/test_install.py -k libtorch
 
-static: setup  ## build-static/lithify, one file that needs nothing but libc
-	scripts/setup simdjson
-	cmake -S . -B build-static -G Ninja -DSIMDJSON_SOURCE=$(CURDIR)/build-static/simdjson
+static: debian  ## build-static/lithify, one file that needs nothing but libc
+	python3 scripts/dependencies.py build-dependencies
+	cmake -S . -B build-static -G Ninja -DLITHIFY_DEPENDENCIES=build-dependencies
 	cmake --build build-static -j $(JOBS) --target lithify
 	strip build-static/lithify
 	! objdump -p build-static/lithify | grep NEEDED | grep -v -e libc.so -e libm.so -e ld-linux
+
+dist:  ## all artifacts of a release, for all systems, in dist/; TARGETS=linux-x86_64 for some
+	@scripts/setup release
+	build-dist/venv/bin/python -m release.make $(TARGETS)
+
+test-dist: setup dist  ## runs the artifacts, those for other systems in emulators
+	@scripts/setup emulators
+	$(PYTHON) -m pytest -q release
 
 package: build  ## the Debian package and the tarball, in build/
 	cpack --config build/CPackConfig.cmake -B build
@@ -121,4 +129,4 @@ lint: setup
 	run-clang-tidy -quiet -j $(JOBS) -p build-lint '/lithify_core\.dir/' '$(CURDIR)/src/'
 
 clean:
-	rm -rf build build-fuzz build-asan build-tsan build-static build-lint build-coverage
+	rm -rf build build-fuzz build-asan build-tsan build-static build-lint build-coverage build-dist build-dependencies dist

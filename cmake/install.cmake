@@ -13,6 +13,9 @@ install(EXPORT lithify NAMESPACE lithify:: FILE lithify-targets.cmake DESTINATIO
 configure_package_config_file(cmake/lithify-config.cmake.in lithify-config.cmake
   INSTALL_DESTINATION ${PACKAGE_DIR} PATH_VARS TORCH_SOURCE_DIR)
 write_basic_package_version_file(lithify-config-version.cmake COMPATIBILITY SameMinorVersion)
+if(NOT LITHIFY_DEPENDENCIES)
+  set(PC_LIBRARIES " -ldeflate -lsimdjson")
+endif()
 configure_file(cmake/lithify.pc.in lithify.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lithify-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/lithify-config-version.cmake
         DESTINATION ${PACKAGE_DIR})

@@ -54,7 +54,8 @@ def download(sdist: str, sha256: str, work: Path) -> Path:
     requirement.write_text(f"{sdist} --hash=sha256:{sha256}\n", encoding="utf-8")
     pip = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--require-hashes", "--no-deps"]
     options = ["--no-binary", ":all:", "--no-build-isolation", "--use-pep517", "-d", str(work / "archives")]
-    subprocess.run([*pip, *options, "-r", str(requirement)], check=True, env=os.environ | {"PYTHONPATH": str(work / "backends")})
+    path = os.pathsep.join(filter(None, [str(work / "backends"), os.environ.get("PYTHONPATH")]))
+    subprocess.run([*pip, *options, "-r", str(requirement)], check=True, env=os.environ | {"PYTHONPATH": path})
     (archive,) = (p for p in (work / "archives").iterdir() if hashlib.sha256(p.read_bytes()).hexdigest() == sha256)
     return archive
 

@@ -7,10 +7,8 @@
 namespace lithify::driver {
 namespace {
 
-using provenance::Formulas;
-
 /// The formulas of one literal: of an integer, or of elements of a constant.
-std::map<size_t, sym::Expr> formulas_of(const program::Expr* literal, const Formulas& all) {
+std::map<size_t, sym::Expr> formulas_of(const program::Expr* literal, const provenance::Formulas& all) {
   std::map<size_t, sym::Expr> out;
   for (auto at = all.lower_bound({literal, 0}); at != all.end() && at->first.expr == literal; ++at)
     out.emplace(at->first.element, at->second);
@@ -18,7 +16,7 @@ std::map<size_t, sym::Expr> formulas_of(const program::Expr* literal, const Form
 }
 
 /// What literals stand for, as texts. Constants of two paths are not the same where they have formulas.
-std::map<const program::Expr*, std::string> texts_of(const Formulas& formulas, size_t path) {
+std::map<const program::Expr*, std::string> texts_of(const provenance::Formulas& formulas, size_t path) {
   std::map<const program::Expr*, std::string> out;
   for (const auto& [literal, formula] : formulas) {
     const bool integer = literal.expr->kind == program::Expr::Kind::Int;
@@ -28,9 +26,10 @@ std::map<const program::Expr*, std::string> texts_of(const Formulas& formulas, s
 }
 
 /// The formulas of the paths in the place of the numbers that the merged program has of them.
-Formulas adopted(const merge::Merged& whole, std::span<const PathProgram> paths, const Evaluated& evaluated) {
+provenance::Formulas adopted(const merge::Merged& whole, std::span<const PathProgram> paths,
+                             const Evaluated& evaluated) {
   const auto own = [&](sym::Expr symbol) { return evaluated.dimensions.at(sym::info(symbol).name); };
-  Formulas out;
+  provenance::Formulas out;
   for (const auto& [literal, sources] : whole.copied_from) {
     const auto texts = [&](const merge::Source& source) {
       std::string text;
@@ -55,7 +54,7 @@ Converted merged(std::span<const PathProgram> paths, const std::vector<merge::Re
   auto opened = std::make_shared<const Opened>(std::move(whole.program), std::move(of), options.inputs);
   const PreparedModel model(opened->program(), options, Followed());
   Converted out{opened, model.evaluate()};
-  if (const Formulas formulas = adopted(whole, paths, *out.evaluated); !formulas.empty())
+  if (const provenance::Formulas formulas = adopted(whole, paths, *out.evaluated); !formulas.empty())
     out.evaluated = model.evaluate({.formulas = formulas});
   if (out.evaluated->failed()) throw Error(out.evaluated->diagnostics);
   return out;

@@ -34,6 +34,7 @@ class Rank {
   }
   friend size_t operator-(size_t a, Rank b) { return less(a, b.n_); }
   friend size_t operator-(Rank a, Rank b) { return less(a.n_, b.n_); }
+  friend size_t format_as(Rank rank) { return rank.n_; }  // of fmt
 
  private:
   static size_t less(size_t a, size_t b) {

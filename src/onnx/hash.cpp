@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <cstring>
 #include <span>
 #include <string_view>
@@ -16,8 +17,8 @@ constexpr size_t small_bytes = size_t{1} << 20;
 
 class Hash {
  public:
-  void add(uint64_t v) {
-    state_ = (state_ ^ v) * 0x9e3779b97f4a7c15;  // the golden ratio: odd, and its bits follow no pattern
+  void add(std::unsigned_integral auto v) {
+    state_ = (state_ ^ uint64_t{v}) * 0x9e3779b97f4a7c15;  // the golden ratio: odd, and its bits follow no pattern
     state_ ^= state_ >> 32;
   }
   void add(std::string_view text) { add_bytes(std::as_bytes(std::span(text))); }
@@ -109,12 +110,21 @@ class Hasher {
   static void add(const Vector<T>& v, Hash& h) {
     h.add_all(v);
   }
+<<<<<<< HEAD
   static void add(const std::shared_ptr<const Tensor>& v, Hash& h) { h.add(hash_of(*v)); }
   void add(const std::shared_ptr<Graph>& v, Hash& h) { h.add(of(*v)); }
   static void add(const std::shared_ptr<const Value>& type, Hash& h) {
     h.add(static_cast<uint64_t>(type->dtype));
     h.add(static_cast<uint64_t>(type->form));
     h.add(type->rank());
+=======
+  void add_data(const std::shared_ptr<const Tensor>& v) { hash_.add(hash_of(*v)); }
+  void add_data(const std::shared_ptr<Graph>& v) { add(*v); }
+  void add_data(const std::shared_ptr<const Value>& type) {
+    hash_.add(static_cast<uint64_t>(type->dtype));
+    hash_.add(static_cast<uint64_t>(type->form));
+    hash_.add(size_t{type->rank()});
+>>>>>>> i24
   }
 
   void know(const Value* v, uint64_t made_by, size_t result) {

@@ -1,5 +1,6 @@
 // Operators that a program spells out, and operators that another one does as well.
 #include <cmath>
+#include <numbers>
 #include <optional>
 
 #include "rewrite/rewrites.hpp"
@@ -23,7 +24,7 @@ std::optional<std::string> gelu_form(const Uses& uses, Value* one_plus, Value* x
     if (beside(made_by(erf->inputs[0], "Mul"), std::sqrt(0.5)) == x) return "none";
   }
   if (Node* tanh = sole(uses, function, "Tanh")) {
-    Value* sum = beside(sole(uses, tanh->inputs[0], "Mul"), std::sqrt(2 / M_PI));
+    Value* sum = beside(sole(uses, tanh->inputs[0], "Mul"), std::sqrt(2 / std::numbers::pi));
     Value* cubic = beside(sole(uses, sum, "Add"), x);
     Value* cube = beside(sole(uses, cubic, "Mul"), 0.044715);
     const Node* pow = made_by(cube, "Pow");

@@ -123,12 +123,14 @@ class Store {
     size_t operator()(const Monomial* m) const { return (*this)(std::span<const Node* const>(m->atoms)); }
     size_t operator()(const Node* n) const { return (*this)(n->poly); }
   };
-  struct Equal {
+  struct Equal {  // standard libraries differ in the order of the operands
     using is_transparent = void;
     bool operator()(const Monomial* a, const Monomial* b) const { return a == b; }
     bool operator()(std::span<const Node* const> a, const Monomial* b) const { return std::ranges::equal(a, b->atoms); }
+    bool operator()(const Monomial* a, std::span<const Node* const> b) const { return (*this)(b, a); }
     bool operator()(const Node* a, const Node* b) const { return a == b; }
     bool operator()(const Poly& a, const Node* b) const { return a == b->poly; }
+    bool operator()(const Node* a, const Poly& b) const { return (*this)(b, a); }
   };
 
   /// The symbols of the same facts, in the order in which they were made, and how many of them are given out.

@@ -1,0 +1,21 @@
+# A toolchain: the clang of the ziglang package, which compiles for other systems. ZIG_TARGET is such as x86_64-linux-gnu.2.17, ZIG_TOOLS
+# a folder with its programs as scripts, which packaging/build.py makes.
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES ZIG_TARGET ZIG_TOOLS)
+string(REGEX MATCH "^[^-]+" CMAKE_SYSTEM_PROCESSOR ${ZIG_TARGET})
+if(ZIG_TARGET MATCHES "-windows")
+  set(CMAKE_SYSTEM_NAME Windows)
+elseif(ZIG_TARGET MATCHES "-macos")
+  set(CMAKE_SYSTEM_NAME Darwin)
+else()
+  set(CMAKE_SYSTEM_NAME Linux)
+endif()
+set(CMAKE_C_COMPILER ${ZIG_TOOLS}/clang)
+set(CMAKE_CXX_COMPILER ${ZIG_TOOLS}/clang++)
+set(CMAKE_C_COMPILER_TARGET ${ZIG_TARGET})
+set(CMAKE_CXX_COMPILER_TARGET ${ZIG_TARGET})
+set(CMAKE_AR ${ZIG_TOOLS}/ar CACHE FILEPATH "")
+set(CMAKE_RANLIB ${ZIG_TOOLS}/ranlib CACHE FILEPATH "")
+set(CMAKE_INSTALL_NAME_TOOL ${ZIG_TOOLS}/none CACHE FILEPATH "") # asked for on macOS, and never run
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
