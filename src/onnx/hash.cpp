@@ -110,21 +110,12 @@ class Hasher {
   static void add(const Vector<T>& v, Hash& h) {
     h.add_all(v);
   }
-<<<<<<< HEAD
   static void add(const std::shared_ptr<const Tensor>& v, Hash& h) { h.add(hash_of(*v)); }
   void add(const std::shared_ptr<Graph>& v, Hash& h) { h.add(of(*v)); }
   static void add(const std::shared_ptr<const Value>& type, Hash& h) {
     h.add(static_cast<uint64_t>(type->dtype));
     h.add(static_cast<uint64_t>(type->form));
-    h.add(type->rank());
-=======
-  void add_data(const std::shared_ptr<const Tensor>& v) { hash_.add(hash_of(*v)); }
-  void add_data(const std::shared_ptr<Graph>& v) { add(*v); }
-  void add_data(const std::shared_ptr<const Value>& type) {
-    hash_.add(static_cast<uint64_t>(type->dtype));
-    hash_.add(static_cast<uint64_t>(type->form));
-    hash_.add(size_t{type->rank()});
->>>>>>> i24
+    h.add(size_t{type->rank()});
   }
 
   void know(const Value* v, uint64_t made_by, size_t result) {
