@@ -70,7 +70,7 @@ const std::set<std::string_view> conversions = {"aten::Int", "aten::IntImplicit"
 const std::set<std::string_view> arithmetic = {"aten::add", "aten::sub",      "aten::mul",
                                                "aten::neg", "aten::floordiv", "aten::remainder"};
 
-class Sharing {
+class KnownIntegers {
  public:
   /// Whether the statement makes what is there already.
   bool is_there(const Stmt& s) {
@@ -111,10 +111,10 @@ class Sharing {
 }  // namespace
 
 void share_numbers(std::vector<Stmt>& body) {
-  Sharing sharing;
+  KnownIntegers known;
   std::erase_if(body, [&](Stmt& s) {
-    for_each_expr(s, [&](Expr& e) { replace_names(e, sharing.there); });
-    return sharing.is_there(s);
+    for_each_expr(s, [&](Expr& e) { replace_names(e, known.there); });
+    return known.is_there(s);
   });
   remove_unused_numbers(body);
 }
