@@ -37,7 +37,7 @@ def run(*command: str | Path, at: Path | None = None) -> str:
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("prefix")
-    run("cmake", "--install", BUILD, "--prefix", where)
+    run("cmake", "--install", BUILD, "--prefix", where, "--strip")
     return where
 
 

@@ -298,8 +298,11 @@ def _squeeze(f: Follower, func: Any, args: Any, kwargs: Any) -> Any:
     asked = sorted({d % len(sizes) for d in dims if is_number(sizes[d])}, reverse=True)
     if not asked or (dim is not None and sizes[asked[0]].term.of_contents):  # the core may know it better
         return f.call(func, args, kwargs)
-    if dim is not None and [sizes[d].value for d in asked] == [1] and f.has_no_ones() and f.watch.is_asked_again():
-        return f.call(func, args, kwargs)  # most likely, it is always 1
+    if dim is not None and [sizes[d].value for d in asked] == [1] and f.has_no_ones():
+        # Most likely, it is always 1: the iterations of a loop ask once.
+        if not f.watch.is_asked_again():
+            bool(sizes[asked[0]] == 1)
+        return f.call(func, args, kwargs)
     fixed = tuple(d % len(sizes) for d in dims if not is_number(sizes[d]))
     dropped = [d for d in asked if bool(sizes[d] == 1)]
     for d in dropped:

@@ -191,12 +191,13 @@ Capture Exploration::record(const Sizes& sizes, const Outcomes& outcomes, bool v
 
 /// A capture at other sizes than another one. How many there are of something in contents shows in other contents.
 Capture Exploration::record_other(const Recording& first, const Sizes& sizes) {
+  Capture out = record(sizes, first.outcomes);
   if (has_lengths_of_contents(first.capture)) try {
-      Capture out = record(sizes, first.outcomes, /*vary_contents=*/true);
-      if (signature(out) == signature(first.capture)) return out;
+      Capture varied = record(sizes, first.outcomes, /*vary_contents=*/true);
+      if (signature(varied) == signature(first.capture)) return varied;
     } catch (const CannotCapture&) {
     }
-  return record(sizes, first.outcomes);
+  return out;
 }
 
 /// Adds a recording to its path, or a path for it.

@@ -87,6 +87,7 @@ class Reroller {
   bool run(const std::optional<Keys>& fixed) {
     fixed_ = fixed;
     const bool any = reroll_all(body_);
+    drop_results_of_elements();
     for (Stmt& s : body_) for_each_expr(s, [&](Expr& e) { index_last(e); });
     return any || !whole_.empty();
   }
@@ -347,6 +348,7 @@ class Reroller {
     for (Stmt& s : rest) for_each_expr(s, [&](Expr& e) { replace(e, loop); });
     // Two of something are no loop, where each is used for itself and no other trace has more of them.
     if (count == 2 && !fixed_ && loop.single_uses() > 0) return false;
+    for (const auto& [values, list] : loop.lists()) made_lists_.insert(list);
     for (const auto& [values, list] : loop.lists())
       if (values.size() == 1) lengths_[list] = pieces_[list] = count;
     std::vector<Stmt> statements = loop.statements();
@@ -361,16 +363,40 @@ class Reroller {
   /// condition.
   bool drop_results(const Loop& loop, std::vector<Stmt>& rest) const {
     if (rest.empty() || rest.back().kind != Stmt::Kind::Return) return true;
-    Expr& returned = rest.back().values[0];
+    return for_each_other_result(rest.back(), [&](Expr& e, bool decides) {
+      if (e.kind != Kind::Name || !loop.makes(e.name)) return true;
+      if (!decides) e = Expr();
+      return !decides;
+    });
+  }
+
+  /// The same for numbers and conditions about what an iteration made.
+  void drop_results_of_elements() {
+    if (made_lists_.empty() || body_.back().kind != Stmt::Kind::Return) return;
+    std::unordered_map<std::string, const Expr*> values;
+    for (const Stmt& s : body_)
+      if (s.kind == Stmt::Kind::Assign && !s.unpack && s.targets.size() == 1) values[s.targets[0]] = &s.values[0];
+    const std::function<bool(const Expr&)> is_of_iteration = [&](const Expr& e) {
+      if (is_element(e)) return made_lists_.contains(e.items[0].name);
+      if (e.kind != Kind::Name) return is_on_numbers(e) && std::ranges::any_of(e.items, is_of_iteration);
+      const auto value = values.find(e.name);
+      return value != values.end() && is_of_iteration(*value->second);
+    };
+    for_each_other_result(body_.back(), [&](Expr& e, bool decides) {
+      if (!decides && is_of_iteration(e)) e = Expr();
+      return true;
+    });
+  }
+
+  /// Calls f with each result that is no output, and whether how the model goes on depends on it, until f is false.
+  template <class F>
+  bool for_each_other_result(Stmt& returns, F f) const {
+    Expr& returned = returns.values[0];
     if (returned.kind != Kind::Tuple) return true;
     const size_t end = returned.items.size(), numbers = end - std::min(end, other_.numbers);
     const size_t first = numbers - std::min(numbers, other_.decides.size());
-    for (size_t i = first; i < end; ++i) {
-      Expr& e = returned.items[i];
-      if (e.kind != Kind::Name || !loop.makes(e.name)) continue;
-      if (i < numbers && other_.decides[i - first]) return false;
-      e = Expr();
-    }
+    for (size_t i = first; i < end; ++i)
+      if (!f(returned.items[i], i < numbers && other_.decides[i - first])) return false;
     return true;
   }
 
@@ -451,6 +477,7 @@ class Reroller {
   std::vector<Loop::Position> last_;                 // that loops leave to what is behind them
   std::unordered_map<std::string, size_t> lengths_;  // of lists that loops make
   std::unordered_map<std::string, size_t> pieces_;   // of these and of those that operators make: how many elements
+  std::set<std::string> made_lists_;                 // by loops
   std::set<std::string> whole_;                      // lists of pieces that are taken as such
   std::set<std::string> used_;
   std::map<std::string, int> numbers_;
