@@ -272,6 +272,8 @@ void Exploration::settle_at_all_sizes(Path& path) {
   path.recovered = settle_(path.recordings, false);
 }
 
+/// Where the recordings do not show what the model does at other sizes, a raise that is not taken may show that there
+/// are none.
 void Exploration::settle(Path& path) {
   const std::vector<Recording> given = path.recordings;
   try {
