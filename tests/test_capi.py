@@ -31,6 +31,7 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "lithify_options_set_external_data": (ctypes.c_int, [Handle, ctypes.c_int]),
     "lithify_options_set_weights": (ctypes.c_int, [Handle, ctypes.c_int]),
     "lithify_options_set_weights_block": (ctypes.c_int, [Handle, ctypes.c_int64]),
+    "lithify_options_set_precision": (ctypes.c_int, [Handle, ctypes.c_int]),
     "lithify_options_add_keep_weights": (ctypes.c_int, [Handle, Text]),
     "lithify_options_set_recover": (ctypes.c_int, [Handle, ctypes.c_int]),
     "lithify_options_set_strict": (ctypes.c_int, [Handle, ctypes.c_int]),

@@ -124,7 +124,7 @@ def test_c() -> None:
     header = (ROOT / "include/lithify/lithify.h").read_text()
     declared = set(re.findall(r"\b(lithify_options_(?:set|add)_\w+)\(", header))
     assert declared - ALSO_IN_C == named(lambda o: o.c)
-    constants = dict(re.findall(r"\b(LITHIFY_(?:RECOVER|STATE|EXTERNAL_DATA|WEIGHTS)_\w+) = (\d)", header))
+    constants = dict(re.findall(r"\b(LITHIFY_(?:RECOVER|STATE|EXTERNAL_DATA|WEIGHTS|PRECISION)_\w+) = (\d)", header))
     assert list(constants) and set(constants) == {constant for chosen in CHOICES.values() for _, constant in chosen.values()}
     for chosen in CHOICES.values():
         assert [constants[constant] for _, constant in chosen.values()] == [str(i) for i in range(len(chosen))]

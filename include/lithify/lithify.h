@@ -136,7 +136,15 @@ enum {
 LITHIFY_API lithify_status lithify_options_set_weights(lithify_options* options, int weights);
 /** Sets how many elements of a quantized weight have one scale: 16, 32, 64, 128 or 256. */
 LITHIFY_API lithify_status lithify_options_set_weights_block(lithify_options* options, int64_t elements);
-/** Adds a weight or module whose weights are not quantized, such as "lm_head"; "*" stands for any text. */
+/** What weights are stored in and nodes compute in, where float32 is not needed. */
+enum {
+  LITHIFY_PRECISION_UNCHANGED = 0, /**< as the model has them */
+  LITHIFY_PRECISION_FLOAT16 = 1,   /**< up to 65504; what may be larger stays float32 */
+  LITHIFY_PRECISION_BFLOAT16 = 2   /**< from opset 13 on */
+};
+/** Sets the precision of weights and computation: one of LITHIFY_PRECISION_. */
+LITHIFY_API lithify_status lithify_options_set_precision(lithify_options* options, int precision);
+/** Adds a weight or module that stays as it is, such as "lm_head"; "*" stands for any text. */
 LITHIFY_API lithify_status lithify_options_add_keep_weights(lithify_options* options, const char* pattern);
 /** Whether a call returns before the output is on the disk; 0 or 1. That is faster, and the output may be incomplete
  * after a power failure. */

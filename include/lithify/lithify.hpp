@@ -226,9 +226,17 @@ struct ExportOptions {
     Int4,  ///< an eighth; tables have 8 bits
     UInt4
   };
-  Weights weights = Weights::Unchanged;   ///< what large weights are stored as
-  int64_t weights_block = 32;             ///< so many elements have one scale: 16, 32, 64, 128 or 256
-  std::vector<std::string> keep_weights;  ///< weights or modules that stay as they are: "lm_head", "layers.*.mlp"
+  Weights weights = Weights::Unchanged;  ///< what large weights are stored as
+  int64_t weights_block = 32;            ///< so many elements have one scale: 16, 32, 64, 128 or 256
+  /// What weights are stored in and nodes compute in, where float32 is not needed. Inputs and outputs stay as they are.
+  enum class Precision {
+    Unchanged,  ///< as the model has them
+    Float16,    ///< up to 65504; what may be larger stays float32
+    BFloat16    ///< from opset 13 on
+  };
+  Precision precision = Precision::Unchanged;  ///< of weights and computation
+  /// Weights or modules that `weights` and `precision` leave as they are: "lm_head", "layers.*.mlp".
+  std::vector<std::string> keep_weights;
   /// Does not wait until the output is on the disk (fsync): faster, and it may be incomplete after a power failure.
   bool skip_sync = false;
   std::function<void(uint64_t done, uint64_t total)> progress;  ///< called with the bytes written so far and in all

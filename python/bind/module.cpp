@@ -171,7 +171,7 @@ void define_options(nb::module_& m) {
   define_option(options, "keep_weights", &ExportOptions::keep_weights);
   define_option(options, "skip_sync", &ExportOptions::skip_sync);
   define_option(options, "self_check", &ExportOptions::self_check);
-  for (const char* name : {"recover", "state", "external_data", "weights"}) define_choice(options, name);
+  for (const char* name : {"recover", "state", "external_data", "weights", "precision"}) define_choice(options, name);
   options.def_rw("also", &Options::also);
   options.def_rw("plugins", &Options::plugins);
   options.def_rw("progress", &Options::progress, nb::arg().none());

@@ -544,6 +544,8 @@ class Options:
 
     weights: str
 
+    precision: str
+
     @property
     def also(self) -> list[tuple[bytes | str, dict[str, tuple[int, str, list[int], list[int]]]]]: ...
 

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 from lithify import _core
 from lithify._errors import ExportError
-from lithify._files import Recover, State, Weights, declarations, opset_of, options
+from lithify._files import Precision, Recover, State, Weights, declarations, opset_of, options
 from lithify._messages import announce
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def export(
     capture_seconds: float = 5,
     weights: Weights = "unchanged",
     weights_block: int = 32,
+    precision: Precision = "unchanged",
     keep_weights: Sequence[str] = (),
     skip_sync: bool = False,
     self_check: bool = False,
@@ -129,7 +130,9 @@ def export(
     weights: store large weights of matrix products and tables in blocks of integers: "int8", "uint8", "int4" or "uint4"; this
         changes results, so it does not go with verify=True.
     weights_block: how many elements of a quantized weight have one scale: 16, 32, 64, 128 or 256.
-    keep_weights: weights or modules that are not quantized, such as "lm_head"; * stands for any text.
+    precision: store weights and compute in "float16" or "bfloat16", but for what needs float32; inputs and outputs stay as they
+        are. This changes results, so it does not go with verify=True.
+    keep_weights: weights or modules that `weights` and `precision` leave as they are, such as "lm_head"; * stands for any text.
     skip_sync: do not wait until the output is on the disk: faster, and it may be incomplete after a power failure.
     self_check: compare every value with the type and sizes that torch.export recorded of it.
 
@@ -144,6 +147,7 @@ def export(
     _refuse(
         ("export_params=False", not export_params, "the weights are always in the model"),
         ("verify=True with quantized weights", verify is True and weights != "unchanged", "results differ from the model's"),
+        ("verify=True with precision", verify is True and precision != "unchanged", "results differ from the model's"),
         ("keep_initializers_as_inputs=True", bool(keep_initializers_as_inputs), "weights are not inputs from opset 9 on"),
         ("export_modules_as_functions", bool(export_modules_as_functions), "torch no longer has it, either"),
         ("dump_exported_program=True", dump_exported_program, "torch.export.save writes one"),
@@ -191,6 +195,7 @@ def export(
         capture_seconds=capture_seconds,
         weights=weights,
         weights_block=weights_block,
+        precision=precision,
         keep_weights=list(keep_weights),
         skip_sync=skip_sync,
         self_check=self_check,

@@ -15,6 +15,7 @@ Opset = int | str  # a number, "latest", or a runtime, whose newest opset it sta
 Recover = Literal["never", "decided", "guess"]
 State = Literal["error", "io", "frozen"]
 Weights = Literal["unchanged", "int8", "uint8", "int4", "uint4"]
+Precision = Literal["unchanged", "float16", "bfloat16"]
 
 
 def convert(
@@ -39,6 +40,7 @@ def convert(
     external_data: Literal["auto", "always", "never"] = "auto",
     weights: Weights = "unchanged",
     weights_block: int = 32,
+    precision: Precision = "unchanged",
     keep_weights: Sequence[str] = (),
     skip_sync: bool = False,
     progress: Callable[[int, int], None] | None = None,

@@ -75,6 +75,7 @@ std::optional<DType> dtype_of_torch(int64_t number) {
 
 int64_t torch_number(DType t) { return row(t).torch; }
 bool is_float(DType t) { return row(t).kind == ElementKind::Float; }
+bool is_16_bit_float(DType t) { return t == DType::Half || t == DType::BFloat16; }
 bool is_complex(DType t) { return row(t).kind == ElementKind::Complex; }
 DType part_type(DType t) {
   switch (t) {

@@ -53,7 +53,8 @@ std::optional<DType> dtype_named(std::string_view name);
 std::optional<DType> dtype_of_torch(int64_t number);
 int64_t torch_number(DType t);
 
-bool is_float(DType t);  ///< floating point, not complex
+bool is_float(DType t);         ///< floating point, not complex
+bool is_16_bit_float(DType t);  ///< float16 or bfloat16
 bool is_complex(DType t);
 /// The type of the parts of a complex type; any other type is its own.
 DType part_type(DType t);

@@ -1,6 +1,5 @@
 // The C ABI over the C++ API: checks arguments, and turns every exception into a status.
 #include <algorithm>
-#include <bit>
 #include <new>
 #include <string_view>
 
@@ -292,8 +291,11 @@ lithify_status lithify_options_set_weights(lithify_options* options, int weights
 }
 
 lithify_status lithify_options_set_weights_block(lithify_options* options, int64_t elements) {
-  return set(options, elements >= 16 && elements <= 256 && std::has_single_bit(static_cast<uint64_t>(elements)),
-             [&](ExportOptions& o) { o.weights_block = elements; });
+  return set(options, elements > 0, [&](ExportOptions& o) { o.weights_block = elements; });
+}
+
+lithify_status lithify_options_set_precision(lithify_options* options, int precision) {
+  return set_enum(options, &ExportOptions::precision, precision, LITHIFY_PRECISION_BFLOAT16);
 }
 
 lithify_status lithify_options_add_keep_weights(lithify_options* options, const char* pattern) {

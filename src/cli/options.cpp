@@ -158,8 +158,8 @@ void ExportArguments::add_export_options(CLI::App& command) {
   add_choice(command, "external_data", "auto");
   add_choice(command, "weights", "unchanged");
   command.add_option(name_of("weights_block"), options.weights_block, meaning_of("weights_block"))
-      ->check(CLI::IsMember({16, 32, 64, 128, 256}))
       ->capture_default_str();
+  add_choice(command, "precision", "unchanged");
   add_repeated(command, "keep_weights", options.keep_weights, "NAME");
   add_flag(command, "skip_sync", options.skip_sync);
 }

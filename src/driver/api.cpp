@@ -14,16 +14,15 @@
 #include "driver/inputs.hpp"
 #include "driver/live.hpp"
 #include "driver/other_sizes.hpp"
+#include "driver/smaller.hpp"
 #include "driver/source.hpp"
 #include "driver/tied_sizes.hpp"
 #include "lithify/lithify.hpp"
 #include "onnx/text.hpp"
-#include "onnx/verify.hpp"
 #include "ops/register.hpp"
 #include "platform/file.hpp"
 #include "program/print.hpp"
 #include "read/weights.hpp"
-#include "rewrite/weights.hpp"
 #include "write/model.hpp"
 
 namespace lithify {
@@ -112,45 +111,6 @@ std::string ValueInfo::str() const {
 
 namespace {
 
-DType stored_as(ExportOptions::Weights weights) {
-  switch (weights) {
-    case ExportOptions::Weights::Int8:
-      return DType::Int8;
-    case ExportOptions::Weights::UInt8:
-      return DType::UInt8;
-    case ExportOptions::Weights::Int4:
-      return DType::Int4;
-    case ExportOptions::Weights::UInt4:
-      return DType::UInt4;
-    default:
-      return DType::Undefined;
-  }
-}
-
-/// Quantizes weights, where that is asked for, and reports which.
-void quantize_weights(driver::Evaluated& evaluated, const ExportOptions& options) {
-  const DType integers = stored_as(options.weights);
-  if (integers == DType::Undefined) return;
-  const rewrite::Smaller done =
-      rewrite::quantize_weights(evaluated.model, *evaluated.sym,
-                                {.integers = integers,
-                                 .block = options.weights_block,
-                                 .keep = {options.keep_weights.begin(), options.keep_weights.end()}});
-  if (onnx::verification()) onnx::verify(evaluated.model, "quantization of weights");
-  std::string message = fmt::format("{} weight{} stored as {} in blocks of {}, which changes results", done.quantized,
-                                    done.quantized == 1 ? " is" : "s are", name_of(integers), options.weights_block);
-  if (!done.whole.empty())
-    message += fmt::format("; {} not, of which {} is the first: its sizes have no whole blocks, or it is not finite",
-                           done.whole.size() == 1 ? "one is" : fmt::format("{} are", done.whole.size()),
-                           printable(done.whole.front()));
-  evaluated.report({Code::QuantizedWeights,
-                    done.quantized == 0 ? Severity::Warning : Severity::Note,
-                    std::move(message),
-                    {},
-                    "",
-                    ""});
-}
-
 /// Writes what was converted, and describes it. `out` is what write_model takes: a path, or how to get memory.
 template <class Out>
 ExportResult write_to(const Out& out, const driver::Converted& converted, const driver::CaptureFacts& facts,
@@ -162,7 +122,7 @@ ExportResult write_to(const Out& out, const driver::Converted& converted, const 
   for (const DimensionClaim& d : result.dimensions)
     evaluated.model.metadata.emplace_back("lithify.dimension." + d.name, d.str());
   evaluated.model.metadata.emplace_back(claims::metadata_key, to_json(result.claims));
-  quantize_weights(evaluated, options);
+  driver::make_smaller(evaluated, options);
   // All that is read from the model's file is read before the output gets its name.
   const onnx::Graph& graph = *evaluated.model.graph;
   for (const onnx::Value* v : graph.inputs) result.inputs.push_back(info_of(*v));

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
 #include <set>
 #include <span>
 
@@ -13,6 +12,7 @@
 #include "driver/equal_sizes.hpp"
 #include "driver/errors.hpp"
 #include "driver/outputs.hpp"
+#include "driver/smaller.hpp"
 #include "onnx/facts.hpp"
 #include "onnx/hash.hpp"
 #include "onnx/opdef.hpp"
@@ -20,7 +20,6 @@
 #include "program/verify.hpp"
 #include "provenance/claims.hpp"
 #include "rewrite/finish.hpp"
-#include "rewrite/weights.hpp"
 
 namespace lithify::driver {
 namespace {
@@ -195,25 +194,6 @@ struct PreparedModel::StateInputs {
   bool outputs = false;
 };
 
-namespace {
-
-bool has_blocks(const ExportOptions& options) { return options.weights != ExportOptions::Weights::Unchanged; }
-
-/// The options for quantized weights.
-void check_weights(const ExportOptions& options) {
-  const int64_t block = options.weights_block;
-  if (block < 16 || block > 256 || !std::has_single_bit(static_cast<uint64_t>(block)))
-    throw Error(Code::BadOption, fmt::format("{} cannot be written", option("weights_block", block)),
-                "give 16, 32, 64, 128 or 256");
-  if (has_blocks(options) && options.opset.value_or(highest_opset) < rewrite::first_opset_of_blocks)
-    throw Error(Code::NeedsOpset,
-                fmt::format("ONNX has weights in blocks from opset {} on, and the target is opset {}",
-                            rewrite::first_opset_of_blocks, *options.opset),
-                fmt::format("export with {} or higher", option("opset", rewrite::first_opset_of_blocks)));
-}
-
-}  // namespace
-
 PreparedModel::PreparedModel(const program::Program& program, const ExportOptions& options,
                              std::optional<Followed> followed)
     : program_(program), options_(options), followed_(std::move(followed)), rules_(options_, program) {
@@ -223,7 +203,7 @@ PreparedModel::PreparedModel(const program::Program& program, const ExportOption
   if (options_.budget < 1 || options_.budget > 1000)
     throw Error(Code::BadOption, fmt::format("{} cannot be allowed", option("budget", options_.budget)),
                 "give a number from 1 to 1000");
-  check_weights(options_);
+  check_smaller(options_);
   program::verify(program);
   sym_->budget.allow(statements_of(program), options_.budget);
   inputs_ = find_inputs(program, options_, &warnings_);
@@ -333,13 +313,13 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with_equal_sizes(const Varian
 std::shared_ptr<Evaluated> PreparedModel::evaluate(Variant variant) const {
   if (!variant.opset) variant.opset = options_.opset;
   if (variant.opset) return evaluate_in_opset(variant);
-  const int lowest = has_blocks(options_) ? rewrite::first_opset_of_blocks : lowest_for(inputs_);
+  const int smaller = first_opset_of_smaller(options_), lowest = std::max(smaller, lowest_for(inputs_));
   std::shared_ptr<Evaluated> first;
   for (int opset = lowest; opset <= highest_opset; ++opset) {
     variant.opset = opset;
     std::shared_ptr<Evaluated> out = evaluate_in_opset(variant);
     if (!needs_later_opset(*out)) {
-      if (first || (opset > default_opset && !has_blocks(options_))) out->report(chosen_opset(opset));
+      if (first || opset > std::max(default_opset, smaller)) out->report(chosen_opset(opset));
       return out;
     }
     if (!first) first = out;

@@ -46,10 +46,11 @@ int64_t Tensor::numel() const {
 }
 size_t Tensor::nbytes() const { return byte_size(dtype, static_cast<size_t>(numel())); }
 const TensorView* Tensor::view() const {
-  return pieces.size() == 1 && !pieces[0].scale && !pieces[0].quantized && pieces[0].view.sizes == sizes
-             ? &pieces[0].view
-             : nullptr;
+  if (pieces.size() != 1 || pieces[0].scale || pieces[0].quantized) return nullptr;
+  const TensorView& only = pieces[0].view;
+  return only.dtype == dtype && only.sizes == sizes ? &only : nullptr;
 }
+DType Tensor::Piece::dtype() const { return quantized ? dtype_of(*quantized, view) : view.dtype; }
 Vector<int64_t> Tensor::integers() const { return elements<int64_t>(*this); }
 Vector<double> Tensor::reals() const { return elements<double>(*this); }
 

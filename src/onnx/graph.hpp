@@ -48,7 +48,8 @@ struct Node;
 class Graph;
 
 /// Constant contents: pieces whose elements, each in row-major order, follow one another. Weights are never copied;
-/// reordering gates or joining two directions of an LSTM makes other pieces of the same mapped bytes.
+/// reordering gates or joining two directions of an LSTM makes other pieces of the same mapped bytes. Pieces have the
+/// type of the tensor; or they have float32, and are rounded to the tensor's float16 or bfloat16 as they are written.
 struct Tensor {
   struct Piece {
     TensorView view;
@@ -56,6 +57,9 @@ struct Tensor {
     std::shared_ptr<const Vector<float>> scale;
     /// If set, a part of the quantized view is written in place of it. The tensor has no other piece.
     std::optional<Quantized> quantized = {};
+
+    /// Of what is written, before it is rounded.
+    DType dtype() const;
   };
   DType dtype = DType::Undefined;
   Vector<int64_t> sizes;
@@ -66,7 +70,7 @@ struct Tensor {
 
   int64_t numel() const;
   size_t nbytes() const;
-  /// The view, when there is one piece and it is not scaled; nullptr otherwise.
+  /// The view, when there is one piece and it is written as it is; nullptr otherwise.
   const TensorView* view() const;
   /// All elements in row-major order: of integer and bool tensors, of integer, bool and floating ones. For small
   /// tensors only.

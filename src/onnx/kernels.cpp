@@ -69,6 +69,17 @@ const Value* deciding(const Kernel& kernel, std::span<Value* const> inputs) {
 
 }  // namespace
 
+std::optional<TypedOperands> typed_operands(std::string_view op, int opset) {
+  const Kernel* kernel = find_kernel(op, opset);
+  if (!kernel) return std::nullopt;
+  return TypedOperands{kernel->inputs, kernel->outputs};
+}
+
+bool has_kernel(std::string_view op, int opset, DType type) {
+  const Kernel* kernel = find_kernel(op, opset);
+  return kernel && kernel->takes(type);
+}
+
 int opset_with_type(std::string_view op, int opset, std::span<Value* const> inputs) {
   const Kernel* kernel = find_kernel(op, opset);
   const Value* v = kernel ? deciding(*kernel, inputs) : nullptr;
@@ -86,7 +97,7 @@ std::optional<Widening> widening(std::string_view op, int opset, std::span<Value
   const Kernel* kernel = find_kernel(op, opset);
   if (!kernel) return std::nullopt;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    Widening w{DType::Undefined, DType::Undefined, kernel->inputs, kernel->outputs};
+    Widening w{{kernel->inputs, kernel->outputs}, DType::Undefined, DType::Undefined};
     if (!inputs[i] || !w.input(i)) continue;
     w.from = inputs[i]->dtype;
     if (kernel->takes(w.from)) return std::nullopt;

@@ -10,14 +10,23 @@
 
 namespace lithify::onnx {
 
-/// A node whose inputs must be cast `to` a type that has a kernel, and whose outputs are cast back `from` it.
-struct Widening {
-  DType from;
-  DType to;
+/// The inputs and outputs of an operator that have the type by which a kernel is chosen.
+struct TypedOperands {
   uint64_t inputs;   ///< bit i: input i has the type
   uint64_t outputs;  ///< bit i: output i has the type
   bool input(size_t i) const { return inputs >> std::min<size_t>(i, 63) & 1; }
   bool output(size_t i) const { return outputs >> std::min<size_t>(i, 63) & 1; }
+};
+
+/// Those of an operator; empty where it is not known.
+std::optional<TypedOperands> typed_operands(std::string_view op, int opset);
+/// Whether there is a kernel of an operator for a type.
+bool has_kernel(std::string_view op, int opset, DType type);
+
+/// A node whose inputs must be cast `to` a type that has a kernel, and whose outputs are cast back `from` it.
+struct Widening : TypedOperands {
+  DType from;
+  DType to;
 };
 
 /// Empty when there is a kernel for the inputs' type, or nothing is known that would do instead. Widening is exact:

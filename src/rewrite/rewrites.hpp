@@ -56,8 +56,6 @@ void remove_unused(Graph& graph);
 /// Large weights that are used in two orders or under two shapes become one, and a node that makes the other of it. The
 /// graph has no unused nodes: share.cpp.
 void share_weights(Builder& b);
-/// What a node is called by its module and operator, if no other has that name: "/encoder/layer/0/MatMul".
-std::string name_of(const Node& n);
 /// Names every value and node, each once in the model: names.cpp.
 void name_all(Graph& graph);
 

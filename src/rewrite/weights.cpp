@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_set>
 
 #include "base/restored.hpp"
+#include "rewrite/kept.hpp"
+#include "rewrite/names.hpp"
 #include "rewrite/rewrites.hpp"
 
 namespace lithify::rewrite {
@@ -12,17 +13,6 @@ namespace {
 
 /// Smaller ones are hardly worth a node, and what is gathered from may hold other things than weights.
 constexpr int64_t least_matrix = int64_t{1} << 12, least_table = int64_t{1} << 18;
-
-/// Whether a name is the pattern, or something in the module that is: "lm_head" matches "lm_head.weight".
-bool matches(std::string_view pattern, std::string_view name) {
-  if (pattern.empty()) return name.empty() || name.front() == '.';
-  if (pattern.front() == '*') {
-    for (size_t i = 0; i <= name.size(); ++i)
-      if (matches(pattern.substr(1), name.substr(i))) return true;
-    return false;
-  }
-  return !name.empty() && name.front() == pattern.front() && matches(pattern.substr(1), name.substr(1));
-}
 
 /// A weight as a matrix, and the name that the file would have it under.
 struct Weight {
@@ -45,15 +35,7 @@ std::optional<Weight> weight_of(const Value* v) {
 class Quantization {
  public:
   Quantization(Graph& graph, sym::Context& sym, const WeightOptions& options)
-      : graph_(graph), sym_(sym), options_(options) {
-    for (const Value* v : graph_.initializers()) names_.insert(v->name);
-    for (const Graph* g : graph_.all_graphs())
-      for (const Value* v : g->inputs) names_.insert(v->name);
-    for (const Node* n : graph_.all_nodes()) {
-      names_.insert(n->name);
-      for (const Value* v : n->outputs) names_.insert(v->name);
-    }
-  }
+      : graph_(graph), sym_(sym), options_(options), added_(graph) {}
 
   Smaller run() {
     Vector<Graph*> graphs = graph_.all_graphs();
@@ -123,12 +105,10 @@ class Quantization {
   /// The product gets a value of its own; what was made by it is the sum.
   void add_bias(Node& product, Value* bias) {
     Value* sum = product.outputs[0];
-    Value* made = value(product.name + "_product", sum->dtype, sum->shape);
-    made->producer = &product;
-    product.outputs[0] = made;
-    bias_ = node("Add", {made, bias}, {}, product.scope);
-    bias_->outputs = {sum};
-    sum->producer = bias_;
+    product.outputs.clear();
+    give_output(product, added_.value(*place_.graph, product.name + "_product", sum->dtype, sum->shape));
+    bias_ = added_.node(*place_.graph, "Add", {product.outputs[0], bias}, {}, product.scope);
+    give_output(*bias_, sum);
   }
 
   /// Rows are taken of what is stored, and dequantized then.
@@ -157,8 +137,7 @@ class Quantization {
   /// Whether the weight of a node is to be quantized, in blocks along an axis of it.
   bool takes(const Node& n, const Weight& weight, size_t axis, int64_t least) {
     if (!is_float(weight.matrix.dtype) || weight.matrix.numel() < least) return false;
-    for (const std::string& pattern : options_.keep)
-      if (matches(pattern, weight.name) || matches(pattern, n.scope)) return false;
+    if (is_kept(options_.keep, weight.name) || is_kept(options_.keep, n.scope)) return false;
     if (can_quantize(weight.matrix, axis, options_.block) && is_finite(weight.matrix)) return true;
     if (std::ranges::find(out_.whole, weight.name) == out_.whole.end()) out_.whole.push_back(weight.name);
     return false;
@@ -194,11 +173,11 @@ class Quantization {
 
   Value* part(const Weight& weight, Quantized form, Quantized::Part part, std::string_view name) {
     form.part = part;
-    const Restored<Place> in_main(place_, Place{&graph_, nullptr});
     const Vector<int64_t> sizes = sizes_of(form, weight.matrix);
     Shape shape;
     for (const int64_t size : sizes) shape.push_back(sym_.constant(size));
-    Value* v = value(weight.name + "_" + std::string(name), dtype_of(form, weight.matrix), std::move(shape));
+    Value* v =
+        added_.value(graph_, weight.name + "_" + std::string(name), dtype_of(form, weight.matrix), std::move(shape));
     v->kind = Value::Kind::Constant;
     v->constant = std::make_shared<onnx::Tensor>(
         v->dtype, sizes, Vector<onnx::Tensor::Piece>{{.view = weight.matrix, .scale = nullptr, .quantized = form}});
@@ -207,37 +186,9 @@ class Quantization {
 
   Value* appended(std::string_view op_type, Vector<Value*> inputs, Vector<onnx::Attribute> attributes,
                   const std::string& scope, DType dtype, Shape shape) {
-    Node* n = node(op_type, std::move(inputs), std::move(attributes), scope);
-    Value* out = value(n->name + "_output_0", dtype, std::move(shape));
-    out->producer = n;
-    n->outputs = {out};
-    place_.nodes->push_back(n);
-    return out;
-  }
-
-  Node* node(std::string_view op_type, Vector<Value*> inputs, Vector<onnx::Attribute> attributes,
-             const std::string& scope) {
-    Node* n = place_.graph->new_node();
-    n->op_type = op_type;
-    n->inputs = std::move(inputs);
-    n->attributes = std::move(attributes);
-    n->scope = scope;
-    n->name = unique(name_of(*n));
-    return n;
-  }
-
-  Value* value(const std::string& name, DType dtype, Shape shape) {
-    Value* v = place_.graph->new_value();
-    v->name = unique(name);
-    v->dtype = dtype;
-    v->shape = std::move(shape);
-    return v;
-  }
-
-  std::string unique(const std::string& wanted) {
-    std::string name = wanted;
-    for (int i = 1; !names_.insert(name).second; ++i) name = wanted + "_" + std::to_string(i);
-    return name;
+    place_.nodes->push_back(
+        added_.made(*place_.graph, op_type, std::move(inputs), std::move(attributes), scope, dtype, std::move(shape)));
+    return place_.nodes->back()->outputs[0];
   }
 
   Graph& graph_;
@@ -246,7 +197,7 @@ class Quantization {
   Place place_ = {};
   Vector<Node*> of_bodies_;
   Node* bias_ = nullptr;  ///< to be placed behind the node that is being changed
-  std::unordered_set<std::string> names_;
+  Additions added_;
   std::map<std::tuple<const Storage*, int64_t, int64_t, int64_t, int64_t, int64_t, DType, size_t>, Stored> stored_;
   Smaller out_;
 };

@@ -147,14 +147,14 @@ void check_pieces(const onnx::Tensor& tensor, std::string_view name) {
   size_t bytes = 0;
   for (const onnx::Tensor::Piece& piece : tensor.pieces) {
     const TensorView& view = piece.view;
-    bytes += piece.quantized ? byte_size(*piece.quantized, view) : view.nbytes();
-    const bool fits =
-        piece.quantized
-            ? dtype_of(*piece.quantized, view) == tensor.dtype
-            : view.dtype == tensor.dtype &&
-                  (!piece.scale || (is_float(view.dtype) && byte_size(view.dtype) > 1 && !view.sizes.empty() &&
-                                    piece.scale->size() == static_cast<size_t>(view.sizes[0])));
-    if (!fits) throw Error(Code::Internal, fmt::format("a piece of the constant '{}' does not fit", printable(name)));
+    const bool is_rounded = piece.dtype() != tensor.dtype;
+    bytes += (piece.quantized ? byte_size(*piece.quantized, view) : view.nbytes()) / (is_rounded ? 2 : 1);
+    const bool has_type = !is_rounded || (piece.dtype() == DType::Float && is_16_bit_float(tensor.dtype));
+    const bool is_scalable = is_float(view.dtype) && byte_size(view.dtype) > 1 && !view.sizes.empty() &&
+                             !piece.quantized && piece.scale &&
+                             piece.scale->size() == static_cast<size_t>(view.sizes[0]);
+    if (!has_type || (piece.scale && !is_scalable))
+      throw Error(Code::Internal, fmt::format("a piece of the constant '{}' does not fit", printable(name)));
   }
   if (bytes != tensor.nbytes())
     throw Error(Code::Internal, fmt::format("the pieces of the constant '{}' have {} bytes, not {}", printable(name),

@@ -10,12 +10,13 @@ std::string identity(const onnx::Tensor& tensor) {
   const auto add = [&key](auto number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); };
   for (const onnx::Tensor::Piece& piece : tensor.pieces) {
     const TensorView& view = piece.view;
-    const bool plain = !piece.scale && !piece.quantized && view.contiguous();
+    const bool plain = !piece.scale && !piece.quantized && piece.dtype() == tensor.dtype && view.contiguous();
     add(plain);
     add(view.element(0));
     add(view.nbytes());
     if (plain) continue;
     add(view.dtype);
+    add(tensor.dtype);
     add(static_cast<const void*>(piece.scale.get()));
     const Quantized quantized = piece.quantized.value_or(Quantized{.integers = DType::Undefined});
     add(quantized.integers);

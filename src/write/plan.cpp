@@ -52,6 +52,19 @@ void multiply(DType dtype, std::span<std::byte> bytes, float by) {
   }
 }
 
+/// Rounds elements of float32 in place. Returns the bytes that they take then.
+size_t round_to(DType to, std::span<std::byte> bytes) {
+  size_t end = 0;
+  for (size_t at = 0; at + sizeof(float) <= bytes.size(); at += sizeof(float)) {
+    float element;
+    std::memcpy(&element, &bytes[at], sizeof element);
+    const uint16_t bits = to == DType::Half ? half_from_float(element) : bfloat16_from_float(element);
+    std::memcpy(&bytes[end], &bits, sizeof bits);
+    end += sizeof bits;
+  }
+  return end;
+}
+
 }  // namespace
 
 void Plan::add(std::string_view bytes) { add(std::as_bytes(std::span(bytes))); }
@@ -61,11 +74,11 @@ void Plan::add(const onnx::Tensor& tensor) {
     const TensorView& view = piece.view;
     if (view.numel() == 0) continue;
     if (piece.quantized)
-      add(view, *piece.quantized);
-    else if (!piece.scale && view.contiguous())
+      add(view, *piece.quantized, tensor.dtype);
+    else if (!piece.scale && view.dtype == tensor.dtype && view.contiguous())
       add(std::span(view.element(0), view.nbytes()));
     else
-      add(Gathered{view, piece.scale ? piece.scale->data() : nullptr});
+      add(Gathered{view, piece.scale ? piece.scale->data() : nullptr, tensor.dtype});
   }
 }
 
@@ -82,25 +95,27 @@ void Plan::add(const Gathered& gathered) {
   const TensorView& view = gathered.view;
   size_t dim = 0;
   while (!gathered.scale && dim + 1 < view.sizes.size() && view.sizes[dim] == 1) ++dim;
-  if (view.nbytes() <= job_bytes || view.sizes.empty() || view.sizes[dim] == 1) return append(view.nbytes(), gathered);
+  if (view.nbytes() <= job_bytes || view.sizes.empty() || view.sizes[dim] == 1)
+    return append(gathered.bytes(), gathered);
 
   const int64_t rows = view.sizes[dim];
   const auto row_bytes = static_cast<int64_t>(view.nbytes()) / rows;
   const int64_t step = std::clamp<int64_t>(static_cast<int64_t>(job_bytes) / row_bytes, 1, rows);
   for (int64_t row = 0; row < rows; row += step)
-    add(Gathered{view.narrowed(dim, row, std::min(step, rows - row)), gathered.scale ? gathered.scale + row : nullptr});
+    add(Gathered{view.narrowed(dim, row, std::min(step, rows - row)), gathered.scale ? gathered.scale + row : nullptr,
+                 gathered.to});
 }
 
 // In steps of whole blocks, after which no byte is shared; but zero points, which may share one and are few, as a
 // whole.
-void Plan::add(const TensorView& matrix, const Quantized& part) {
+void Plan::add(const TensorView& matrix, const Quantized& part, DType to) {
   const int64_t rows = matrix.sizes[0], least = part.axis == 0 ? part.block : 1;
   const auto bytes = static_cast<int64_t>(byte_size(part, matrix));
   int64_t step = std::max<int64_t>(static_cast<int64_t>(job_bytes) * rows / bytes / least, 1) * least;
   if (part.part == Quantized::Part::ZeroPoints) step = rows;
   for (int64_t row = 0; row < rows; row += step) {
-    const Rows some{matrix.narrowed(0, row, std::min(step, rows - row)), part};
-    append(byte_size(part, some.matrix), some);
+    const Rows some{matrix.narrowed(0, row, std::min(step, rows - row)), part, to};
+    append(byte_size(part, some.matrix) / (dtype_of(part, matrix) == to ? 1 : 2), some);
   }
 }
 
@@ -155,16 +170,18 @@ class Plan::Worker {
 
   void put(const Gathered& gathered) {
     const TensorView& view = gathered.view;
-    if (!gathered.scale)
+    const bool is_rounded = gathered.to != view.dtype;
+    if (!gathered.scale && !is_rounded)
       return for_each_run(view, [this](const std::byte* data, size_t size) { put(std::span(data, size)); });
-    const size_t row_bytes = view.nbytes() / static_cast<size_t>(view.sizes[0]);
+    const size_t row_bytes = gathered.scale ? view.nbytes() / static_cast<size_t>(view.sizes[0]) : view.nbytes();
     size_t done = 0;
     for_each_run(view, [&](const std::byte* data, size_t size) {
       while (size > 0) {
         const size_t in_row = std::min({size, row_bytes - done % row_bytes, direct_bytes});
-        std::byte* scaled = room(in_row);
-        std::memcpy(scaled, data, in_row);
-        multiply(view.dtype, {scaled, in_row}, gathered.scale[done / row_bytes]);
+        std::byte* changed = room(in_row);
+        std::memcpy(changed, data, in_row);
+        if (gathered.scale) multiply(view.dtype, {changed, in_row}, gathered.scale[done / row_bytes]);
+        if (is_rounded) buffered_ -= in_row - round_to(gathered.to, {changed, in_row});
         data += in_row;
         size -= in_row;
         done += in_row;
@@ -175,6 +192,7 @@ class Plan::Worker {
   void put(const Rows& rows) {
     std::vector<std::byte> made(byte_size(rows.part, rows.matrix));
     quantize(rows.part, rows.matrix, made);
+    if (dtype_of(rows.part, rows.matrix) != rows.to) made.resize(round_to(rows.to, made));
     put(std::span<const std::byte>(made));
   }
 

@@ -47,15 +47,19 @@ class Plan {
   void run(const Output& out, Progress& progress) const;
 
  private:
-  /// A view that is not contiguous, or whose rows are multiplied as they are written.
+  /// A view that is not contiguous, or whose elements change as they are written.
   struct Gathered {
     TensorView view;
     const float* scale;  ///< one for each index of the first dimension; may be nullptr
+    DType to;            ///< what elements are rounded to
+
+    uint64_t bytes() const { return byte_size(to, static_cast<size_t>(view.numel())); }
   };
   /// Rows of a matrix, of whose quantized form a part is written.
   struct Rows {
     TensorView matrix;
     Quantized part;
+    DType to;  ///< what scales are rounded to; others have this type already
   };
   using Contents = std::variant<std::span<const std::byte>, Gathered, Rows>;
   struct Part {
@@ -67,7 +71,7 @@ class Plan {
 
   void add(std::span<const std::byte> bytes);
   void add(const Gathered& gathered);
-  void add(const TensorView& matrix, const Quantized& part);
+  void add(const TensorView& matrix, const Quantized& part, DType to);
   void append(uint64_t size, Contents contents);
   /// Indices of the parts at which a job begins, and the end.
   std::vector<size_t> jobs() const;

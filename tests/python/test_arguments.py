@@ -578,6 +578,7 @@ TABLE: dict[str, tuple[Any, Callable[[lithify.Result], bool]]] = {
     "capture_seconds": (0, lambda r: r.nodes == NODES),
     "weights": ("int8", lambda r: [m.code for m in r.messages] == ["LTH082"]),
     "weights_block": (64, lambda r: r.nodes == NODES),
+    "precision": ("float16", lambda r: [m.code for m in r.messages] == ["LTH083"]),
     "keep_weights": (["layer"], lambda r: r.nodes == NODES),
     "skip_sync": (True, lambda r: r.file_bytes > 0),
     "self_check": (True, lambda r: r.nodes == NODES),

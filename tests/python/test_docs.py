@@ -15,7 +15,7 @@ EXAMPLES = {
     "python.md": ["dynamic_linear", "dynamic_rnn", "model", "pairs", "patched", "reshape", "vision"],
     "sizes.md": ["mean", "pieces", "short"],
     "switching.md": ["lstm"],
-    "weights.md": ["small"],
+    "weights.md": ["half", "small"],
 }
 
 

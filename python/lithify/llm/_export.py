@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 BATCH, PAST, SEQUENCE, SOURCE = "batch_size", "past_sequence_length", "sequence_length", "encoder_sequence_length"
 
 
+SMALLER = ("weights", "precision")  # arguments that change results
+
+
 @dataclass
 class Part:
     """A file of the folder: what is exported, and arguments of it at sizes of its dimensions."""
@@ -77,14 +80,14 @@ def export(
     with _complete(path) as made:
         for part in parts:
             say(f"exporting {part.file}")
-            # The results of quantized weights are others, so they are written when the file is known to be right.
-            whole = options | {"weights": "unchanged"} if verify else options
+            # The results of smaller weights are others, so they are written when the file is known to be right.
+            whole = options | {name: "unchanged" for name in SMALLER if name in options} if verify else options
             result = _export_part(part, made, opset_version, whole)
             if verify:
                 say(f"comparing {part.file} with the model")
                 _check(part, made, result)
-            if options.get("weights", "unchanged") != whole.get("weights", "unchanged"):
-                say(f"quantizing the weights of {part.file}")
+            if options != whole:
+                say(f"making {part.file} smaller")
                 result = _export_part(part, made, opset_version, options)
             results[part.file] = _moved(result, path)
         _folder.write_saved(made, model, tokenizer)
