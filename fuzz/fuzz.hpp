@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <span>
 #include <string>
@@ -38,6 +39,12 @@ class Choices {
   std::span<const uint8_t> bytes_;
 };
 
+/// A fault of the exporter.
+[[noreturn]] inline void finding(const char* message) {
+  std::fprintf(stderr, "%s\n", message);
+  std::abort();
+}
+
 /// Runs what may end in a diagnostic. One that reports a fault of the exporter is a finding.
 template <class Action>
 void expect_no_fault(Action action) {
@@ -45,15 +52,16 @@ void expect_no_fault(Action action) {
     action();
   } catch (const Error& e) {
     for (const Diagnostic& d : e.diagnostics())
-      if (d.code == Code::Internal) std::abort();
+      if (d.code == Code::Internal) finding(d.message.c_str());
   }
 }
 
 /// What a call of the C ABI has returned. An internal error is a finding; every other answer will do.
 inline void expect_answer(lithify_status status, lithify_result* result) {
-  if (status == LITHIFY_ERROR_INTERNAL) std::abort();
   for (size_t i = 0; i < lithify_result_message_count(result); ++i)
-    if (std::string_view(lithify_result_message_code(result, i)) == "LTH099") std::abort();
+    if (std::string_view(lithify_result_message_code(result, i)) == "LTH099")
+      finding(lithify_result_message(result, i));
+  if (status == LITHIFY_ERROR_INTERNAL) finding("an internal error without a message");
   lithify_result_free(result);
 }
 

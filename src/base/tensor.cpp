@@ -230,6 +230,8 @@ void gather_tiles(std::span<const Dim> dims, size_t fast, int64_t tile_rows, con
 }  // namespace
 
 TensorView TensorView::dense(DType dtype, std::vector<int64_t> sizes, std::vector<std::byte> data) {
+  if (std::ranges::any_of(sizes, [](int64_t n) { return n < 0; }))
+    throw Error(Code::ShapeMismatch, "a size is negative");
   auto owner = std::make_shared<std::vector<std::byte>>(std::move(data));
   TensorView view;
   view.dtype = dtype;

@@ -131,6 +131,15 @@ Diagnostic keeps_state(const eval::Change& change) {
           change.name};
 }
 
+/// What the next run begins with. Throws UnsupportedState where it has another type or other sizes than this run did.
+onnx::Value* next(const eval::Change& change) {
+  if (change.after) return change.after;
+  throw Error(
+      Diagnostic{Code::UnsupportedState, Severity::Error,
+                 fmt::format("a run can leave '{}' with another type or other sizes than it began with", change.name),
+                 change.place, fmt::format("{} resets it in every run", option("state", "frozen")), change.name});
+}
+
 }  // namespace
 
 Diagnostic is_frozen(const std::string& name, const Place& place) {
@@ -285,7 +294,7 @@ std::shared_ptr<Evaluated> PreparedModel::evaluate_with(const Variant& variant, 
       throw Error(Code::UnsupportedType, "the model returns no tensor", "return at least one tensor from forward");
     name_outputs(options_, *out->model.graph, outputs);
     for (const eval::Change& change : out->changes)
-      if (state.outputs && state.names.contains(change.name)) outputs.emplace_back(change.name + ".next", change.after);
+      if (state.outputs && state.names.contains(change.name)) outputs.emplace_back(change.name + ".next", next(change));
     split_complex(builder, outputs, out->diagnostics);
     rewrite::finish(builder, outputs);
     rules_.declare_domains(out->model);

@@ -17,6 +17,10 @@ onnx::Value* all_of(onnx::Builder& b, const List& list) {
     if (item.is_tensor() && is_complex(item.tensor()->dtype()))
       throw Error(Code::UnsupportedControlFlow, "a list of complex tensors has a length known only at run time");
     items.push_back(carried(b, item));
+    if (!items.back())
+      throw Error(Code::UnsupportedControlFlow,
+                  fmt::format("a list with {} in it has a length known only at run time",
+                              item.is_poison() ? "what could not be exported" : "a " + item.kind_name()));
   }
   return gathered(b, list.head ? list.head->read(b) : nullptr, items);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "base/diagnostic.hpp"
 #include "onnx/builder.hpp"
@@ -137,6 +138,10 @@ Vector<Value*> Builder::split(Value* x, std::span<const Dim> lengths, int64_t ax
   bool equal = std::all_of(lengths.begin(), lengths.end(), [&](Dim d) { return d == lengths[0]; });
   // As chunk() has it: all pieces have the same length but the last, which may be shorter.
   const Dim size = x->shape[static_cast<size_t>(axis)], count = sym.constant(static_cast<int64_t>(n));
+  const Dim sum = std::accumulate(lengths.begin(), lengths.end(), sym.constant(0),
+                                  [&](Dim all, Dim length) { return sym.add(all, length); });
+  if (sum.is_constant() && size.is_constant() && sum != size)
+    throw Error(Code::ShapeMismatch, fmt::format("a size of {} cannot be split into {}", size.str(), sum.str()));
   bool chunks = lengths[0] == sym.ceil_div(size, count) && !size.is_constant();
   for (size_t i = 1; i + 1 < n; ++i) chunks = chunks && lengths[i] == lengths[0];
   // ONNX Runtime refuses more pieces than there are elements.

@@ -1,9 +1,13 @@
 #include "onnx/older.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+
+#include "base/diagnostic.hpp"
 
 namespace lithify::onnx {
 namespace {
@@ -159,7 +163,10 @@ Values gather(const Old& o) {
   bool negative = false;
   for (Dim& d : positions)
     if (d.upper().value_or(0) < 0) {
-      d = b.sym.add(size, d);
+      const Dim from_start = b.sym.add(size, d);
+      if (from_start.upper().value_or(0) < 0)
+        throw Error(Code::ShapeMismatch, fmt::format("position {} of a size of {}", d.str(), size.str()));
+      d = from_start;
       negative = true;
     }
   if (!negative) return {};

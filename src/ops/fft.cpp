@@ -141,6 +141,12 @@ constexpr Transform transforms[] = {
     {"hfft", Kind::FromHalf, Direction::Forward, true}, {"ihfft", Kind::ToHalf, Direction::Inverse, true},
 };
 
+/// A number of points that there can be.
+Dim points(Call& c, Dim n) {
+  if (n.is_constant() && *n.constant() < 1) c.mismatch(fmt::format("a transform of {} points", n.str()));
+  return n;
+}
+
 Ref complex_of(Builder& b, Ref x) { return b.cast(x, complex_type(x->dtype)); }
 
 // One dimension, the last of several.
@@ -150,9 +156,9 @@ Ref last_transform(Call& c, const Transform& f, Ref x, int64_t axis, std::option
     Dim size = x->shape[static_cast<size_t>(axis)];
     Dim length = n.value_or(b.sym.mul(b.sym.sub(size, b.dim(1)), b.dim(2)));
     x = complex_of(b, x);
-    return to_real(b, f.mirrored ? conjugate(b, x) : x, axis, length, power);
+    return to_real(b, f.mirrored ? conjugate(b, x) : x, axis, points(c, length), power);
   }
-  if (n) x = resized(b, x, axis, *n);
+  if (n) x = resized(b, x, axis, points(c, *n));
   if (f.kind == Kind::Complex) return transform(b, x, axis, f.direction, power);
   if (is_complex(x->dtype)) c.mismatch("a real tensor is needed");
   Ref out = transform(b, x, axis, Direction::Forward, power, true);
@@ -165,7 +171,7 @@ Value transformed(Call& c, const Transform& f, const Vector<int64_t>& axes, cons
   double power = power_of(c, f.direction);
   auto others = [&] {
     for (size_t i = 0; i + 1 < axes.size(); ++i) {
-      if (sizes[i]) x = resized(b, x, axes[i], *sizes[i]);
+      if (sizes[i]) x = resized(b, x, axes[i], points(c, *sizes[i]));
       x = transform(b, x, axes[i], f.direction, power);
     }
   };
@@ -224,7 +230,7 @@ Value complex_to_real(Call& c) {
   Ref x = c.tensor("self");
   Vector<int64_t> axes = c.dims("dim", x->rank());
   for (size_t i = 0; i + 1 < axes.size(); ++i) x = transform(c.onnx, x, axes[i], Direction::Inverse, plain_power(c));
-  return to_real(c.onnx, x, axes.back(), c.size("last_dim_size"), plain_power(c));
+  return to_real(c.onnx, x, axes.back(), points(c, c.size("last_dim_size")), plain_power(c));
 }
 
 // The frequency 0 goes to the middle, or back to the front.

@@ -118,16 +118,18 @@ Value combinations(Call& c) {
   if (x->rank() != 1 || r < 0) c.mismatch("a tensor of one dimension is needed");
   std::optional<int64_t> n = x->shape[0].constant();
   if (!n) c.unsupported("a dynamic size");
+  constexpr size_t most = 1 << 20;
   // Index tuples in lexical order: each prefix is continued by every position that may follow its last one.
   Vector<Vector<int64_t>> rows{{}};
   for (int64_t k = 0; k < r; ++k) {
     Vector<Vector<int64_t>> next;
     for (const auto& row : rows)
       for (int64_t i = row.empty() ? 0 : row.back() + (again ? 0 : 1); i < *n; ++i) {
+        if (next.size() > most) c.unsupported("more than a million combinations");
         next.push_back(row);
         next.back().push_back(i);
       }
-    if (next.size() > 1 << 20) c.unsupported("more than a million combinations");
+    c.sym.budget.spend(Limit::Bytes, next.size() * static_cast<size_t>(k + 1) * sizeof(int64_t));
     rows = std::move(next);
   }
   if (r == 0) rows.clear();

@@ -313,7 +313,13 @@ Value by_size(Call& c, Method m) {
   Vector<std::optional<double>> scales;
   for (const char* name : {"scales", "scales_d", "scales_h", "scales_w"})
     if (c.schema.argument(name)) scales.push_back(c.maybe_real(name));
-  return resize(c, c.tensor("self"), c.sizes("output_size"), scales, m);
+  onnx::Value* x = c.tensor("self");
+  const Vector<Dim> sizes = c.sizes("output_size");
+  for (size_t i = 0; i < std::min(sizes.size(), scales.size()); ++i)
+    if (const Dim in = size_from_end(x, sizes.size() - i); scales[i] && in.is_constant() && sizes[i].is_constant())
+      if (const Dim out = scaled_size(c, in, *scales[i]); out != sizes[i])
+        c.unsupported(fmt::format("an output of {} where the scale makes {}", sizes[i].str(), out.str()));
+  return resize(c, x, sizes, scales, m);
 }
 
 // upsample_x.vec(input, output_size?, [align_corners,] scale_factors?)

@@ -311,7 +311,9 @@ void register_special(eval::Registry& ops) {
   for (std::string_view name : {"polygamma", "special_polygamma"})
     ops.add(fmt::format("aten::{}(int n, Tensor self) -> Tensor", name), [](Call& c) -> Value {
       Ref x = c.float_tensor("self");
+      constexpr int64_t most = 170;  // whose factorial is a double
       if (c.integer("n") < 0) c.mismatch("n must not be negative");
+      if (c.integer("n") > most) c.unsupported(fmt::format("a derivative of order {}", c.integer("n")));
       return c.onnx.cast(polygamma(c.onnx, c.onnx.cast(x, DType::Double), c.integer("n")), x->dtype);
     });
   for (std::string_view name : {"mvlgamma", "special_multigammaln"})

@@ -67,6 +67,16 @@ TEST_CASE("arguments that do not fit are refused") {
       "torch.eye(-3, 5)",
       "torch.new_ones(w, [-2, -1, -2, -2, s0], dtype=None)",
       "torch.gradient(w, spacing=[x, x, x], dim=s0)",
+      "torch.fft_irfftn(w, [-3], [1], None)",
+      "torch.fft_hfft(b, -3, -1)",
+      "torch.as_strided(b, [1000, -3], [7, 5], 0)",
+      "torch.max_unpool3d(x, torch.to(x, 4), [1000, 3, -3], [1, 2, 3], [0, 0, 0])",
+      "torch._upsample_nearest_exact2d(x, [2, 100], 2.5, 2.5)",
+      "torch._upsample_nearest_exact2d(w, [2, 100], 2.5, 2.5)",
+      "torch.lstm_cell(x, [x, b], w, w)",
+      "torch.special_polygamma(123456789, b)",
+      "torch.combinations(b, 1000, True)",
+      "torch.select(torch.zeros([0, 2]), 0, -1)",
       "torch.permute(w, [2147483647, 2])",
       "torch.special_round(w, decimals=9223372036854775807)",
       "torch.gcd(-9223372036854775807, -9223372036854775807)",
@@ -211,6 +221,17 @@ TEST_CASE("an operator that fails inside of the loop that it makes leaves nothin
         answer("b = self.b\ny = torch.gcd(x, b)\nz = torch.gcd(x, b)\nreturn (y, z)", "x:float32[n=4,3]", opset);
     CHECK(!has(all, Code::Internal));
   }
+}
+
+TEST_CASE("state that leaves a run with sizes of its own is refused") {
+  ExportOptions options;
+  options.inputs = {"x:float32[2]"};
+  options.state = ExportOptions::State::InOut;
+  const auto all = test::diagnostics_of(
+      "    b = self.b\n    self.b = torch.masked_select(b, torch.gt(b, -1e9))\n    return torch.add(x, torch.sum(b))\n",
+      options);
+  CHECK(has(all, Code::UnsupportedState));
+  CHECK(!has(all, Code::Internal));
 }
 
 TEST_CASE("a number of the run has an absolute value") {
