@@ -250,6 +250,9 @@ Ref substituted_in_turn(Builder& b, Ref a, Ref x, bool upper, bool unit) {
 // The solution X of A X = B, one row after the other.
 Ref substituted(Call& c, Ref a, Ref x, bool upper, bool unit) {
   Builder& b = c.onnx;
+  if (const Dim of_a = size_from_end(a, 1), of_x = size_from_end(x, 2);
+      of_a.is_constant() && of_x.is_constant() && of_a != of_x)
+    c.mismatch(fmt::format("a matrix of {} rows for one of {}", of_x.str(), of_a.str()));
   if (Dim rows = size_from_end(a, 2);
       rows == size_from_end(a, 1) && rows.constant().value_or(most_rows + 1) > most_rows)
     return substituted_in_turn(b, a, x, upper, unit);

@@ -353,7 +353,8 @@ Value diff(Call& c) {
   if (Ref before = c.maybe_tensor("prepend")) parts.insert(parts.begin(), before);
   if (Ref after = c.maybe_tensor("append")) parts.push_back(after);
   x = b.concat(parts, axis);
-  for (int64_t i = 0; i < c.integer("n"); ++i) {
+  const int64_t size = x->shape[static_cast<size_t>(axis)].constant().value_or(c.integer("n"));
+  for (int64_t i = 0; i < std::min(c.integer("n"), size); ++i) {
     Ref later = b.slice(x, axis, b.dim(1), b.dim(std::numeric_limits<int64_t>::max()));
     Ref sooner = b.slice(x, axis, b.dim(0), b.dim(-1));
     x = x->dtype == DType::Bool ? b.op("Xor", {later, sooner}) : b.sub(later, sooner);

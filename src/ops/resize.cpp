@@ -315,6 +315,7 @@ Value by_size(Call& c, Method m) {
     if (c.schema.argument(name)) scales.push_back(c.maybe_real(name));
   onnx::Value* x = c.tensor("self");
   const Vector<Dim> sizes = c.sizes("output_size");
+  if (std::ranges::any_of(scales, [](const auto& s) { return s && !(*s > 0); })) c.mismatch("a scale is not positive");
   for (size_t i = 0; i < std::min(sizes.size(), scales.size()); ++i)
     if (const Dim in = size_from_end(x, sizes.size() - i); scales[i] && in.is_constant() && sizes[i].is_constant())
       if (const Dim out = scaled_size(c, in, *scales[i]); out != sizes[i])

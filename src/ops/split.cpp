@@ -184,7 +184,11 @@ Value narrow(Call& c, Dim start) {
   Dim length = c.size("length"), size = at(x->shape, axis);
   start = from_the_end(c.sym, start, size);
   if (start.is(0) && length == size) return reshaped(c, x->shape);
+  // An end that is counted from the end as well is known only of a length that is.
+  if (start.is_constant() && *start.constant() < 0 && !length.is_constant()) start = c.sym.add(start, size);
   Dim end = c.sym.add(start, length);
+  if (start.lower().value_or(-1) >= 0 && c.sym.less(size, end) == true)
+    c.mismatch(fmt::format("positions up to {} of a size of {}", end.str(), size.str()));
   if (start.lower().value_or(-1) >= 0 && end.is_constant() && c.sym.sample(size).value_or(0) >= *end.constant())
     c.sym.assume({sym::Assumption::Kind::AtMost, end, size});
   if (start.upper().value_or(0) < 0 && end.is(0)) end = c.sym.constant(to_the_end);
