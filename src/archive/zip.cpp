@@ -317,7 +317,7 @@ std::span<const Archive::Entry> Archive::entries_under(std::string_view prefix) 
   const auto begin = std::ranges::lower_bound(impl_->entries, prefix, {}, &Entry::name);
   auto end = begin;
   while (end != impl_->entries.end() && end->name.starts_with(prefix)) ++end;
-  return {begin, end};
+  return std::span(impl_->entries).subspan(begin - impl_->entries.begin(), end - begin);
 }
 
 const Archive::Entry* Archive::find(std::string_view name) const {
@@ -382,7 +382,7 @@ void Archive::verify(std::span<const Entry> entries, unsigned threads) const {
 }
 
 std::future<void> Archive::verify_meanwhile(std::span<const Entry> entries) const {
-  const bool alone = stored_size(entries) >= worth_a_thread;
+  const bool alone = stored_size(entries) >= worth_a_thread && std::thread::hardware_concurrency() > 1;
   // Not a temporary, which libstdc++ moves into the thread that it cannot start, and then defers what is left of it.
   const auto work = [archive = *this, entries] { archive.verify(entries); };
   return std::async(alone ? std::launch::async | std::launch::deferred : std::launch::deferred, work);

@@ -406,7 +406,7 @@ class PluginCall : public CustomCall {
     if (checked_mul(count, static_cast<int64_t>(byte_size(*dtype))) != static_cast<int64_t>(bytes.size()))
       throw Error(Code::ShapeMismatch,
                   fmt::format("{} bytes are given for {} elements of {}", bytes.size(), count, type));
-    const auto data = std::as_bytes(std::span(bytes));
+    const auto data = std::as_bytes(std::span<const char>(bytes));
     return c_.onnx.constant(TensorView::dense(*dtype, sizes, {data.begin(), data.end()}));
   }
   std::vector<Tensor> node(const std::string& op_type, const std::vector<Tensor>& inputs,

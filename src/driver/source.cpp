@@ -49,7 +49,7 @@ read::LiveTensors live_tensors(const std::map<std::string, LiveTensor>& weights)
 }  // namespace
 
 read::Opened open_source(const ModelSource& source) {
-  if (!source.path.empty() || source.bytes.size == 0) return read::open_model(source.path);
+  if (!source.path.empty() || !source.bytes.data) return read::open_model(source.path);
   return read::open_model(archive::Record{{source.bytes.data, source.bytes.size}, nullptr},
                           live_tensors(source.weights));
 }

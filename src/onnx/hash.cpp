@@ -21,7 +21,7 @@ class Hash {
     state_ = (state_ ^ uint64_t{v}) * 0x9e3779b97f4a7c15;  // the golden ratio: odd, and its bits follow no pattern
     state_ ^= state_ >> 32;
   }
-  void add(std::string_view text) { add_bytes(std::as_bytes(std::span(text))); }
+  void add(std::string_view text) { add_bytes(std::as_bytes(std::span<const char>(text))); }
   void add_bytes(std::span<const std::byte> bytes) {
     add(bytes.size());
     for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), sizeof(uint64_t)))) {

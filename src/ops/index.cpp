@@ -221,8 +221,8 @@ OnnxValue* index_merged(Builder& b, OnnxValue* x, const Index& index) {
     position = b.add(b.mul(position, size), b.op("Mod", {inner, size}));
   }
   Shape to = x->shape;
-  auto begin = to.begin() + index.dims.front(), end = to.begin() + index.dims.back() + 1;
-  Dim merged = b.sym.product(std::span(begin, end));
+  const auto begin = to.begin() + index.dims.front(), end = to.begin() + index.dims.back() + 1;
+  Dim merged = b.sym.product(Vector<Dim>(begin, end));
   to.insert(to.erase(begin, end), merged);
   return b.gather(b.reshape(x, to), position, index.first());
 }

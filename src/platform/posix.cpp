@@ -1,4 +1,4 @@
-// Linux, macOS, and what else has the functions of POSIX.
+// Linux, macOS, and what else has the functions of POSIX, such as WebAssembly with emscripten.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
@@ -16,6 +16,9 @@
 
 #ifdef __APPLE__
 #include <mach-o/dyld.h>
+#endif
+#ifdef __EMSCRIPTEN__
+#include <emscripten/stack.h>
 #endif
 #ifdef __linux__
 #include <linux/fs.h>
@@ -86,7 +89,9 @@ std::error_code FileMapping::open(const fs::path& path) {
   if (size == 0) return {};
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor(handle_), 0);
   if (address == MAP_FAILED) return last_error();
+#ifndef __EMSCRIPTEN__
   ::madvise(address, size, MADV_WILLNEED);
+#endif
   bytes_ = {static_cast<const std::byte*>(address), size};
   return {};
 }
@@ -202,6 +207,8 @@ uintptr_t lowest_stack_address() {
 #ifdef __APPLE__
   const pthread_t thread = ::pthread_self();
   return reinterpret_cast<uintptr_t>(::pthread_get_stackaddr_np(thread)) - ::pthread_get_stacksize_np(thread);
+#elif defined(__EMSCRIPTEN__)
+  return ::emscripten_stack_get_end();
 #else
   pthread_attr_t attributes;
   if (::pthread_getattr_np(::pthread_self(), &attributes) != 0) return 0;

@@ -32,7 +32,7 @@ struct Issue {
     int64_t step;
     size_t at;
     std::vector<const sym::Node*> sizes;
-    auto operator<=>(const Id&) const = default;
+    std::strong_ordering operator<=>(const Id&) const = default;
   };
   Id id() const;
 };

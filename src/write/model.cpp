@@ -145,7 +145,7 @@ WriteResult write_model(const onnx::Model& model, const std::function<std::byte*
   const Encoded encoded = encode_within_limit(model, {}, External::Never);
   const Plan plan = plan_of(encoded.message);
   Progress progress(options.progress, plan.bytes());
-  plan.run(OutputBuffer({allocate(plan.size()), plan.size()}), progress);
+  plan.run(OutputBuffer({allocate(plan.size()), static_cast<size_t>(plan.size())}), progress);
   progress.report();
   options.before_commit();
   return {.bytes = plan.size(), .weight_bytes = encoded.message.weight_bytes(), .external_file = {}};

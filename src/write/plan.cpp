@@ -67,7 +67,7 @@ size_t round_to(DType to, std::span<std::byte> bytes) {
 
 }  // namespace
 
-void Plan::add(std::string_view bytes) { add(std::as_bytes(std::span(bytes))); }
+void Plan::add(std::string_view bytes) { add(std::as_bytes(std::span<const char>(bytes))); }
 
 void Plan::add(const onnx::Tensor& tensor) {
   for (const onnx::Tensor::Piece& piece : tensor.pieces) {
