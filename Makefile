@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 PYTEST := $(PYTHON) -m pytest -q -n $(JOBS) --dist worksteal
 SOURCES = $(shell git ls-files '*.cpp' '*.hpp' '*.h')
 
-.PHONY: build demo test unit unit-asan test-hostile test-asan test-tsan fuzz test-all test-python test-models test-ops static dist test-dist package docs docs-site coverage bench format lint clean setup debian asan
+.PHONY: build demo test unit unit-asan test-hostile test-asan test-tsan fuzz test-all test-python test-models test-ops static dist test-dist web test-web package docs docs-site coverage bench format lint clean setup debian asan
 
 build: setup  ## build/lithify, build/liblithify.a and .so, and the Python package in python/
 	@grep -qs LITHIFY_TORCH:BOOL=ON build/CMakeCache.txt || \
@@ -32,8 +32,10 @@ unit: build
 	cmake --build build -j $(JOBS) --target lithify_unit
 	build/lithify_unit --no-version
 
-asan: debian
-	@[ -f build-asan/build.ninja ] || cmake -S . -B build-asan -G Ninja -DLITHIFY_WERROR=ON -DLITHIFY_SANITIZE=ON -DCMAKE_CXX_COMPILER=clang++
+build-asan/build.ninja: | debian
+	cmake -S . -B build-asan -G Ninja -DLITHIFY_WERROR=ON -DLITHIFY_SANITIZE=ON -DCMAKE_CXX_COMPILER=clang++
+
+asan: debian build-asan/build.ninja
 	cmake --build build-asan -j $(JOBS) --target lithify lithify_unit lithify_stress
 
 # These run the program on damaged and hostile files: under the sanitizers, or it would prove little.
@@ -83,6 +85,19 @@ test-dist: setup dist  ## runs the artifacts, those for other systems in emulato
 	@scripts/setup emulators
 	$(PYTHON) -m pytest -q release
 
+web:  ## the page that exports models in a browser, in build-web/page
+	@scripts/setup web
+	build-web/venv/bin/python scripts/dependencies.py build-dependencies
+	@[ -f build-web/build.ninja ] || emcmake cmake -S . -B build-web -G Ninja -DLITHIFY_WERROR=ON -DLITHIFY_OPTIMIZE=-Os \
+	  -DLITHIFY_DEPENDENCIES=build-dependencies -DCCACHE=OFF -DMOLD=OFF
+	cmake --build build-web -j $(JOBS)
+
+# Compilers order some nodes otherwise, so the page's files are compared with those of a program that clang built.
+test-web: setup web build-asan/build.ninja  ## drives the page in Chromium
+	@scripts/setup browser
+	cmake --build build-asan -j $(JOBS) --target lithify
+	$(PYTHON) -m pytest -q web
+
 package: build  ## the Debian package and the tarball, in build/
 	cpack --config build/CPackConfig.cmake -B build
 
@@ -129,4 +144,4 @@ lint: setup
 	run-clang-tidy -quiet -j $(JOBS) -p build-lint '/lithify_core\.dir/' '$(CURDIR)/src/'
 
 clean:
-	rm -rf build build-fuzz build-asan build-tsan build-static build-lint build-coverage build-dist build-dependencies dist
+	rm -rf build build-fuzz build-asan build-tsan build-static build-lint build-coverage build-dist build-dependencies build-web dist
