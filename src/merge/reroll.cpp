@@ -18,7 +18,6 @@
 #include "merge/numbers.hpp"
 #include "merge/operators.hpp"
 #include "merge/unrolled.hpp"
-#include "program/print.hpp"
 #include "program/verify.hpp"
 
 namespace lithify::merge {
@@ -512,10 +511,6 @@ class UnrolledTrace {
   /// Nothing where there are no loops.
   std::unique_ptr<program::Program> rerolled(const std::optional<Keys>& fixed) {
     std::vector<std::string> before = unrolled(*program_, reroller_.body());
-    if (getenv("DBG")) {
-      forward().body = reroller_.body();
-      fprintf(stderr, "BEFORE\n%s\n", program::print(forward(), program_.get()).c_str());
-    }
     if (!reroller_.run(fixed)) return nullptr;
     forward().body = reroller_.body();
     leave_called(*program_);
@@ -525,7 +520,6 @@ class UnrolledTrace {
     if (after != before) throw Error(Code::Internal, "a loop does not give what it was made of");
     forward().body = reroller_.with_last_positions();
     remove_unused_numbers(forward().body);
-    if (getenv("DBG")) fprintf(stderr, "AFTER\n%s\n", program::print(forward(), program_.get()).c_str());
     program::verify(*program_);
     return std::move(program_);
   }
