@@ -38,11 +38,17 @@ std::string signature(const Capture& capture) {
   return out;
 }
 
-/// Whether Python took the length of something that is as large as contents require.
+/// Whether Python took the number of elements of something.
+bool is_length(const Escape& e) { return e.what == "length" || e.what == "tolist"; }
+
+bool has_lengths(const Capture& capture) {
+  return capture.followed && std::ranges::any_of(capture.followed->escapes, is_length);
+}
+
+/// Whether one of them is as large as contents require.
 bool has_lengths_of_contents(const Capture& capture) {
-  return capture.followed && std::ranges::any_of(capture.followed->escapes, [](const Escape& e) {
-           return e.of_contents && (e.what == "length" || e.what == "tolist");
-         });
+  return capture.followed && std::ranges::any_of(capture.followed->escapes,
+                                                 [](const Escape& e) { return e.of_contents && is_length(e); });
 }
 
 bool takes_contents(const Capture& capture) {
@@ -244,8 +250,8 @@ void Exploration::settle_at_all_sizes(Path& path) {
   } catch (const Error& e) {
     // A loop over pieces, of which the trace has so many, is no error where it is a loop.
     diverge = is_about_sizes(e);
-    const bool may_loop = has_lengths_of_contents(path.recordings[0].capture) ||
-                          rerolled(std::span(path.recordings).first(1))[0] != nullptr;
+    const bool may_loop =
+        has_lengths(path.recordings[0].capture) || rerolled(std::span(path.recordings).first(1))[0] != nullptr;
     if (!diverge && !may_loop) throw;
     why = std::current_exception();
   }
