@@ -303,12 +303,18 @@ void Exploration::enlarge(std::vector<Recording>& recordings) {
       for (auto& [name, size] : smaller) size = std::min(size, few);
       candidates.insert(candidates.begin() + few, smaller);
     }
-    Sizes larger = first;
-    for (auto& [name, size] : larger) size *= 3;
-    candidates.insert(candidates.begin() + 1, larger);
+  }
+  if (has_lengths(recordings[0].capture) && !candidates.empty()) {
+    // Loops of two lengths show that they are loops: of one step, there is none.
+    for (const int64_t times : {5, 3}) {
+      Sizes larger = first;
+      for (auto& [name, size] : larger) size *= times;
+      candidates.insert(candidates.begin() + 1, larger);
+    }
   }
   const size_t given = recordings.size();
-  const size_t enough = given - 1 + enough_recordings + (has_lengths_of_contents(recordings[0].capture) ? 1 : 0);
+  const size_t enough = given - 1 + enough_recordings + (has_lengths(recordings[0].capture) ? 1 : 0) +
+                        (has_lengths_of_contents(recordings[0].capture) ? 1 : 0);
   const auto is_over = [&] {
     // What cannot be exported by itself needs a second recording, however long it takes.
     const bool spent = recordings.size() > given ? is_spent() : runs_ >= budget_.runs;

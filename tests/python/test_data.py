@@ -158,6 +158,13 @@ def means(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
 
 
 @model("Loop")
+def padded_to_the_longest(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
+    sizes = [int(n) for n in lengths]
+    longest = max(sizes)
+    return torch.stack([nn.functional.pad(row[:n], (0, 0, 0, longest - n)) for row, n in zip(x, sizes, strict=True)])
+
+
+@model("Loop")
 def sums_of_pieces(self: nn.Module, x: Tensor, lengths: Tensor) -> object:
     packed = torch.cat([row[:length] for row, length in zip(x, lengths.tolist(), strict=True)])
     return torch.stack([piece.sum(0) for piece in packed.split(lengths.tolist())])
@@ -267,6 +274,18 @@ def test_data(name: str, out: Path) -> None:
             compare(session.run(x * scale, lengths), flat(module(x * scale, lengths)), outputs=session.outputs)
             ran += 1
     assert ran == 3 * len(SIZES)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("forward", [means, without_padding, padded_to_the_longest], ids=lambda f: f.__name__)
+def test_a_sample_of_one_or_two_rows_shows_no_loop_and_larger_ones_do(forward: Forward, batch: int, out: Path) -> None:
+    module = model_of(forward)
+    axes = {"x": {0: "batch", 1: "steps"}, "lengths": {0: "batch"}}
+    lithify.export(module, (torch.randn(batch, 6, 4), torch.full((batch,), 4)), out, dynamic_axes=axes)
+    session = Session(out)
+    for rows in (1, 2, 5):
+        x, lengths = torch.randn(rows, 7, 4), torch.randint(1, 8, (rows,))
+        compare(session.run(x, lengths), flat(module(x, lengths)), outputs=session.outputs)
 
 
 class ByExpert(nn.Module):
