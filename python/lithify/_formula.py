@@ -128,7 +128,20 @@ def apply(op: str, *operands: Operand) -> Operand:
             return operands[0]
         if op in ("+", "*") and value_is(operands[0], _NEUTRAL[op]):
             return operands[1]
+        if (folded := _folded(op, *operands)) is not None:
+            return folded
     return Term(op, operands, value)
+
+
+def _folded(op: str, a: Operand, b: Operand) -> Operand | None:
+    """n + 3 for (n + 1) + 2: a number that counts stays a short formula."""
+    if op not in ("+", "-") or type(b) is not int or not isinstance(a, Term) or a.named or a.op not in ("+", "-"):
+        return None
+    of, first = a.operands
+    if type(first) is not int or type(a.value) is not int:
+        return None
+    sum_ = (first if a.op == "+" else -first) + (b if op == "+" else -b)
+    return apply("+" if sum_ >= 0 else "-", of, abs(sum_))
 
 
 def value_of(operand: Operand) -> Constant:

@@ -89,6 +89,7 @@ std::vector<std::shared_ptr<const Opened>> rerolled(const std::vector<Unrolled>&
     if (const std::optional<Followed>& f = *u.followed) {
       merge::OtherResults& other = programs.back().other;
       for (const Condition& c : f->conditions) other.decides.push_back(!c.other_raises);
+      if (u.counting) other.unneeded = *u.counting;
       other.numbers = f->sizes;
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "driver/claim.hpp"
@@ -49,6 +50,7 @@ struct Unrolled {
   std::shared_ptr<const Opened> opened;
   const Trace* trace;
   const std::optional<Followed>* followed;
+  const std::set<size_t>* counting = nullptr;  ///< conditions that are not needed: see counting.hpp
 };
 
 /// The traces with their loops rerolled; nullptr in the place of one that has none.

@@ -21,12 +21,13 @@ constexpr size_t enough_recordings = 4;  // of a path, to show what its numbers 
 
 /// The conditions that decide, with their outcomes, the same for all recordings of one path. The sizes in them have
 /// numbers by the conditions alone: a loop may use sizes in each of its iterations, and these are not equally many.
-std::string signature(const Capture& capture) {
+std::string signature(const Recording& recording) {
   std::string out;
   std::map<std::string, size_t> numbers;
-  if (!capture.followed) return out;
-  for (const Condition& c : capture.followed->conditions) {
-    if (c.other_raises) continue;
+  if (!recording.capture.followed) return out;
+  for (size_t at = 0; at < recording.capture.followed->conditions.size(); ++at) {
+    const Condition& c = recording.capture.followed->conditions[at];
+    if (c.other_raises || recording.counting.contains(at)) continue;
     for (size_t i = 0; i < c.formula.size();) {
       const size_t end = c.formula[i] == 's' ? c.formula.find_first_not_of("0123456789", i + 1) : i + 1;
       const std::string part = c.formula.substr(i, end - i);
@@ -47,8 +48,8 @@ bool has_lengths(const Capture& capture) {
 
 /// Whether one of them is as large as contents require.
 bool has_lengths_of_contents(const Capture& capture) {
-  return capture.followed && std::ranges::any_of(capture.followed->escapes,
-                                                 [](const Escape& e) { return e.of_contents && is_length(e); });
+  return capture.followed &&
+         std::ranges::any_of(capture.followed->escapes, [](const Escape& e) { return e.of_contents && is_length(e); });
 }
 
 bool takes_contents(const Capture& capture) {
@@ -71,7 +72,8 @@ std::string one_outcome(const std::string& where) {
 /// The programs of the recordings with their loops rerolled.
 std::vector<std::shared_ptr<const Opened>> rerolled(std::span<const Recording> recordings) {
   std::vector<Unrolled> traces;
-  for (const Recording& r : recordings) traces.push_back({r.opened, r.opened->traces().data(), &r.capture.followed});
+  for (const Recording& r : recordings)
+    traces.push_back({r.opened, r.opened->traces().data(), &r.capture.followed, &r.counting});
   return rerolled(traces, merge::Lengths::Numbers);
 }
 
@@ -133,9 +135,11 @@ std::optional<claims::Formula> in_dimensions(const std::string& formula, const E
 // ---- exploring ----------------------------------------------------------------------------------------------------
 
 void Exploration::run(Capture sample, std::vector<Recording> others) {
-  for (Recording& r : others) r.opened = opened(r.capture);
-  others_ = std::move(others);
-  add({sample_, {}, std::move(sample)});
+  for (Recording& r : others) {
+    others_.push_back(recorded(r.sizes, r.outcomes, std::move(r.capture)));
+    others_.back().opened = opened(others_.back().capture);
+  }
+  add(recorded(sample_, {}, std::move(sample)));
   for (const Recording& r : others_) add(r);
   while (true) {
     std::erase_if(sides_, [&](const Side& s) {
@@ -170,7 +174,7 @@ void Exploration::take(const Side& side) {
   const Outcomes outcomes = outcomes_of(side);
   for (const Sizes& sizes : side.sizes) {
     try {
-      add({sizes, outcomes, record(sizes, outcomes)});
+      add(recorded(sizes, outcomes, record(sizes, outcomes)));
       if (is_covered(turned)) return;
       failed_[turned] = fmt::format("at {} the model does not take it", text_of(sizes));
     } catch (const CannotCapture& e) {
@@ -196,22 +200,30 @@ Capture Exploration::record(const Sizes& sizes, const Outcomes& outcomes, bool v
 }
 
 /// A capture at other sizes than another one. How many there are of something in contents shows in other contents.
-Capture Exploration::record_other(const Recording& first, const Sizes& sizes) {
-  Capture out = record(sizes, first.outcomes);
+Recording Exploration::record_other(const Recording& first, const Sizes& sizes) {
+  Recording out = recorded(sizes, first.outcomes, record(sizes, first.outcomes));
   if (has_lengths_of_contents(first.capture)) try {
-      Capture varied = record(sizes, first.outcomes, /*vary_contents=*/true);
-      if (signature(varied) == signature(first.capture)) return varied;
+      Recording varied = recorded(sizes, first.outcomes, record(sizes, first.outcomes, /*vary_contents=*/true));
+      if (signature(varied) == signature(first)) return varied;
     } catch (const CannotCapture&) {
     }
+  return out;
+}
+
+Recording Exploration::recorded(const Sizes& sizes, const Outcomes& outcomes, Capture capture) const {
+  Recording out{sizes, outcomes, std::move(capture)};
+  if (counting_ == Counting::Loops && out.capture.followed) {
+    out.counting = counting_conditions(*out.capture.followed);
+    escape_counted(*out.capture.followed, out.counting);
+  }
   return out;
 }
 
 /// Adds a recording to its path, or a path for it.
 void Exploration::add(Recording recording) {
   if (!recording.opened) recording.opened = opened(recording.capture);
-  const std::string key = signature(recording.capture);
-  if (std::ranges::find(paths_, key, [](const Path& p) { return signature(p.recordings[0].capture); }) != paths_.end())
-    return;
+  const std::string key = signature(recording);
+  if (std::ranges::find(paths_, key, [](const Path& p) { return signature(p.recordings[0]); }) != paths_.end()) return;
   Path path;
   path.recordings.push_back(std::move(recording));
   // What contents decide shows in other contents.
@@ -236,7 +248,7 @@ void Exploration::add(Recording recording) {
 void Exploration::add_others(std::vector<Recording>& recordings) const {
   const std::shared_ptr<const Opened> first = recordings[0].opened;
   for (const Recording& r : others_)
-    if (r.opened != first && signature(r.capture) == signature(recordings[0].capture)) recordings.push_back(r);
+    if (r.opened != first && signature(r) == signature(recordings[0])) recordings.push_back(r);
 }
 
 /// One recording shows all where no size escapes; else several of the same path. Where these have loops of other
@@ -344,12 +356,11 @@ void Exploration::enlarge(std::vector<Recording>& recordings) {
 
 /// Adds a recording at these sizes, if it takes the same path.
 Exploration::Attempt Exploration::add_to(std::vector<Recording>& recordings, const Sizes& sizes) {
-  const Outcomes& outcomes = recordings[0].outcomes;
   try {
-    Capture capture = record_other(recordings[0], sizes);
-    if (signature(capture) != signature(recordings[0].capture)) return Attempt::OtherPath;
-    auto program = opened(capture);
-    recordings.push_back({sizes, outcomes, std::move(capture), std::move(program)});
+    Recording other = record_other(recordings[0], sizes);
+    if (signature(other) != signature(recordings[0])) return Attempt::OtherPath;
+    other.opened = opened(other.capture);
+    recordings.push_back(std::move(other));
     return Attempt::SamePath;
   } catch (const CannotCapture&) {
     return Attempt::Failed;
@@ -364,7 +375,7 @@ std::vector<std::string> Exploration::unknown_conditions(const Path& path) {
   const Evaluated& outcome = *path.recovered.outcome;
   for (size_t i = 0; capture.followed && i < capture.followed->conditions.size(); ++i) {
     const Condition& c = capture.followed->conditions[i];
-    const bool guards = c.other_raises;
+    const bool guards = c.other_raises || path.recordings[0].counting.contains(i);
     if (!outcome.decided_conditions[i] && !c.question && !guards && !in_dimensions(c.formula, outcome))
       out.push_back(c.where);
   }
@@ -378,7 +389,7 @@ std::vector<Answer> Exploration::answers_of(const Path& path) {
   const Evaluated& outcome = *path.recovered.outcome;
   for (size_t i = 0; i < capture.followed->conditions.size(); ++i) {
     const Condition& c = capture.followed->conditions[i];
-    if (outcome.decided_conditions[i]) continue;
+    if (outcome.decided_conditions[i] || path.recordings[0].counting.contains(i)) continue;
     const std::optional<claims::Formula> formula = in_dimensions(c.formula, outcome);
     if (!formula && !c.question) continue;
     if (formula && formula->names().empty()) continue;

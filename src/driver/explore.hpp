@@ -15,6 +15,7 @@
 
 #include "claims/formula.hpp"
 #include "driver/convert.hpp"
+#include "driver/counting.hpp"
 #include "lithify/capture.hpp"
 
 namespace lithify::driver {
@@ -43,6 +44,7 @@ struct Recording {
   Outcomes outcomes;
   Capture capture;
   std::shared_ptr<const Opened> opened = nullptr;
+  std::set<size_t> counting = {};  ///< the conditions that only say whether a loop goes on
 };
 
 /// One path. The program of its first recording is exported; further recordings of the same path show which of its
@@ -53,6 +55,12 @@ struct Path {
   std::vector<Answer> answers;
   std::vector<std::string> unknown;  ///< lines of conditions on sizes that are no formulas of the dynamic dimensions
   Recovered recovered;               ///< what the program evaluates to by itself
+};
+
+/// What conditions that count are: see counting.hpp.
+enum class Counting {
+  Loops,  ///< the numbers of iterations of loops, which recordings at other sizes show
+  Paths   ///< conditions as others are
 };
 
 /// How much work an exploration may be.
@@ -74,8 +82,12 @@ class Exploration {
   /// one size only: whether that is believed. Throws Error where it cannot be exported.
   using Settle = std::function<Recovered(const std::vector<Recording>& recordings, bool fixes_sizes)>;
 
-  Exploration(Sizes sample, Record record, Settle settle, Budget budget)
-      : sample_(std::move(sample)), record_(std::move(record)), settle_(std::move(settle)), budget_(budget) {}
+  Exploration(Sizes sample, Record record, Settle settle, Budget budget, Counting counting = Counting::Paths)
+      : sample_(std::move(sample)),
+        record_(std::move(record)),
+        settle_(std::move(settle)),
+        budget_(budget),
+        counting_(counting) {}
 
   /// Finds the paths of the sample and of others that the user gave. Throws Error where one of these cannot be
   /// exported.
@@ -100,7 +112,8 @@ class Exploration {
 
   void take(const Side& side);
   Capture record(const Sizes& sizes, const Outcomes& outcomes, bool vary_contents = false);
-  Capture record_other(const Recording& first, const Sizes& sizes);
+  Recording record_other(const Recording& first, const Sizes& sizes);
+  Recording recorded(const Sizes& sizes, const Outcomes& outcomes, Capture capture) const;
   void add(Recording recording);
   void add_others(std::vector<Recording>& recordings) const;
   void settle(Path& path);
@@ -124,6 +137,7 @@ class Exploration {
   Record record_;
   Settle settle_;
   Budget budget_;
+  Counting counting_;
   int64_t runs_ = 0;
   double seconds_ = 0;
   std::vector<Recording> others_;  // of the other samples

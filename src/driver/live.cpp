@@ -157,13 +157,22 @@ class LiveExport {
   }
 
   LiveConverted explored(Capture traced, const Sizes& sample) {
+    // A loop that asks a size whether it goes on has as many conditions as iterations.
+    if (traced.followed && !counting_conditions(*traced.followed).empty()) try {
+        return explored(traced, sample, Counting::Loops);
+      } catch (const Error&) {
+      }
+    return explored(std::move(traced), sample, Counting::Paths);
+  }
+
+  LiveConverted explored(Capture traced, const Sizes& sample, Counting counting) {
     Exploration exploration(
         sample,
         [&](const Sizes& sizes, const Outcomes& outcomes, bool vary_contents) {
           return capture({CaptureKind::Trace, sizes, vary_contents, outcomes});
         },
         [&](const std::vector<Recording>& recordings, bool fixes_sizes) { return settled(recordings, fixes_sizes); },
-        {options_.capture_runs, options_.capture_seconds});
+        {options_.capture_runs, options_.capture_seconds}, counting);
     exploration.run(std::move(traced), others());
     if (std::string why = exploration.missing_data(); !why.empty()) throw Error(Code::CannotCapture, why);
     LiveConverted out = merged(exploration);
@@ -204,6 +213,7 @@ class LiveExport {
       };
       sym::Facts facts;
       for (size_t i = 0; i < out.outcome->condition_facts.size(); ++i) {
+        if (first.counting.contains(i)) continue;
         const bool all = fixes_sizes || !first.capture.followed->conditions[i].other_raises;
         std::ranges::copy_if(out.outcome->condition_facts[i], std::back_inserter(facts),
                              [&](const sym::Fact& f) { return all || !fixes_size(f); });

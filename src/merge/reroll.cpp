@@ -40,6 +40,7 @@ class Reroller {
       : program_(program), body_(std::move(body)), other_(other), kind_of_lengths_(lengths) {
     share_numbers(body_);
     for (const Stmt& s : body_) used_.insert(s.targets.begin(), s.targets.end());
+    drop_unneeded();
   }
 
   /// Pieces of a list are elements of it, and those of a tensor that is split are slices of it: so they count.
@@ -356,6 +357,15 @@ class Reroller {
     reroll_all(block.back().body);
     block.insert(block.end(), rest.begin(), rest.end());
     return true;
+  }
+
+  void drop_unneeded() {
+    if (other_.unneeded.empty() || body_.empty() || body_.back().kind != Stmt::Kind::Return) return;
+    size_t condition = 0;
+    for_each_other_result(body_.back(), [&](Expr& e, bool) {
+      if (other_.unneeded.contains(condition++)) e = Expr();
+      return true;
+    });
   }
 
   /// Numbers that are returned besides the outputs are None where an iteration makes them. False where it makes a

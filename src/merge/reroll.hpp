@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "program/program.hpp"
@@ -24,6 +25,7 @@ enum class Lengths : uint8_t {
 struct OtherResults {
   /// For each condition: whether how the model goes on depends on it. What makes one of these stays as it is.
   std::vector<bool> decides = {};
+  std::set<size_t> unneeded = {};  ///< conditions that become None in any case
   size_t numbers = 0;  ///< after the conditions; these, and conditions that only guard, become None in iterations
 };
 

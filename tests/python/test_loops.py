@@ -229,6 +229,62 @@ def attention_over_what_was(self: nn.Module, x: Tensor) -> object:
     return torch.stack(outputs, 1)
 
 
+# ---- conditions that count --------------------------------------------------------------------------
+
+
+@loop(cell=nn.GRUCell(4, 8))
+def while_steps_are_left(self: nn.Module, x: Tensor) -> object:
+    h, t = zeros(x), 0
+    while t < x.shape[1]:
+        h, t = self.cell(x[:, t], h), t + 1
+    return h
+
+
+@loop(cell=nn.GRUCell(4, 8))
+def counting_what_is_left(self: nn.Module, x: Tensor) -> object:
+    h, left = zeros(x), x.shape[1]
+    while left > 0:
+        h = self.cell(x[:, left - 1], h)
+        left -= 1
+    return h
+
+
+@loop(cell=nn.GRUCell(4, 8))
+def while_something_is_left(self: nn.Module, x: Tensor) -> object:
+    h = zeros(x)
+    while x.shape[1] > 0:
+        h, x = self.cell(x[:, 0], h), x[:, 1:]
+    return h
+
+
+@loop(cell=nn.GRUCell(4, 8))
+def until_as_long_as_the_input(self: nn.Module, x: Tensor) -> object:
+    h, out = zeros(x), x.new_zeros(x.shape[0], 0, 8)
+    while out.shape[1] < x.shape[1]:
+        h = self.cell(x[:, out.shape[1]], h)
+        out = torch.cat([out, h[:, None]], 1)
+    return out
+
+
+@loop(cell=nn.GRUCell(4, 8))
+def all_steps_but_the_last(self: nn.Module, x: Tensor) -> object:
+    h = zeros(x)
+    for t in range(x.shape[1]):
+        h = self.cell(x[:, t], h)
+        if t < x.shape[1] - 1:
+            h = h * 0.5
+    return h
+
+
+@loop()
+def neighbors(self: nn.Module, x: Tensor) -> object:
+    outputs, none = [], torch.zeros_like(x[:, 0])
+    for t in range(x.shape[1]):
+        before = x[:, t - 1] if t > 0 else none
+        outputs.append(before - (x[:, t + 1] if t + 1 < x.shape[1] else none))
+    return torch.stack(outputs, 1)
+
+
 # ---- pieces ---------------------------------------------------------------------------------------
 
 
@@ -295,6 +351,25 @@ def test_loop(name: str, out: Path) -> None:
         compare(session.run(x), expected, outputs=session.outputs)
         ran += 1
     assert ran >= len(SIZES) - 2
+
+
+def test_limits_that_count_are_no_loop(out: Path) -> None:
+    """The same line compares a size with numbers that count, and always with the same ones."""
+
+    class Limits(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            for limit in (4, 6, 8):
+                if x.shape[1] > limit:
+                    x = torch.tanh(x * limit)
+            return x
+
+    axes = {"x": {0: "batch", 1: "steps"}}
+    result = lithify.export(Limits(), (torch.randn(2, 5, 4),), out, input_names=["x"], dynamic_axes=axes)
+    session = Session(out)
+    for steps in (1, 4, 5, 7, 9, 30):
+        assert result.claims.holds(batch=2, steps=steps) is True
+        x = torch.randn(2, steps, 4)
+        compare(session.run(x), flat(Limits()(x)), outputs=session.outputs)
 
 
 def test_nodes_do_not_depend_on_the_sample(out: Path) -> None:
