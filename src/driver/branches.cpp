@@ -159,6 +159,7 @@ Converted with_branches(const std::shared_ptr<const Opened>& opened, const Expor
   }
   Converted out = merged(programs, options);
   out.known_at = sizes;
+  out.why_known = "which branches are taken is known at the sizes of the traces only";
   for (const Separator& s : separation.separators)
     out.evaluated->report(
         {Code::TracesDiverge, Severity::Note,

@@ -76,6 +76,20 @@ Converted branches(const std::shared_ptr<const Opened>& opened, const ExportOpti
   throw Error(std::move(all));
 }
 
+bool has_two_iterations(const std::vector<program::Stmt>& body) {
+  return std::ranges::any_of(body,
+                             [](const program::Stmt& s) { return s.recorded == 2 || has_two_iterations(s.body); });
+}
+
+/// Two of something may be all that a model wants: of such a loop, the size of the trace is known only.
+void limit_to_sample(Converted& c) {
+  if (!has_two_iterations(c.opened->program().forward().body)) return;
+  Sizes& sample = c.known_at.emplace_back();
+  for (const auto& [name, symbol] : c.evaluated->dimensions)
+    sample.emplace_back(name, c.evaluated->sym->info(symbol).sample.value_or(1));
+  c.why_known = "the trace has two iterations of a loop, which may be all that there are";
+}
+
 bool has_loop(const Converted& c) {
   return std::ranges::any_of(c.evaluated->model.graph->all_nodes(), [](const onnx::Node* n) { return n->is("Loop"); });
 }
@@ -108,7 +122,7 @@ CaptureFacts facts_of(const Converted& converted) {
   out.kind = ClaimKind::AnySize;
   out.checked = converted.known_at;
   for (const auto& [name, size] : converted.known_at[0])
-    out.unfollowed[name].emplace_back("which branches are taken is known at the sizes of the traces only");
+    out.unfollowed[name].push_back(converted.why_known);
   return out;
 }
 
@@ -123,6 +137,7 @@ Converted convert(const std::vector<Source>& sources, const ExportOptions& optio
     // Loops of other lengths; in a single trace, elements that are taken one after the other, to the last.
     if (single ? e.first().code == Code::LimitExceeded : e.first().code != Code::TracesDiverge) throw;
     std::optional<Converted> loops = with_loops(opened, all, followed);
+    if (loops && single) limit_to_sample(*loops);
     if (loops && (!single || has_loop(*loops))) return *std::move(loops);
     if (single || followed || all.recover == ExportOptions::Recover::Never) throw;
     return branches(opened, all, e);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "driver/claim.hpp"
@@ -41,8 +42,10 @@ class Opened {
 struct Converted {
   std::shared_ptr<const Opened> opened;
   std::shared_ptr<Evaluated> evaluated;
-  /// Of traces that diverge by branches: the sizes that show which is taken. At others, that is not known.
+  /// Of traces that diverge by branches, and of a trace with two iterations of a loop: the sizes at which it is known
+  /// what the model does, and why it is not at others.
   std::vector<Sizes> known_at = {};
+  std::string why_known = {};
 };
 
 /// One trace of what is open, and what the code around it does.

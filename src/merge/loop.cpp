@@ -35,7 +35,6 @@ bool Loop::make() {
 }
 
 bool Loop::find_length() {
-  if (count_ < 3) return false;
   for (Stmt& s : inner_) for_each_expr(s, [&](Expr& e) { find_length(e); });
   if (!length_) return false;
   count_from_last();
