@@ -48,12 +48,11 @@ Converted converted(const std::shared_ptr<const Opened>& opened, const Traces& t
 
 /// Nothing where there are no loops, or they do not explain the traces.
 std::optional<Converted> with_loops(const std::shared_ptr<const Opened>& opened, const ExportOptions& options,
-                                    const std::optional<Followed>& followed) {
+                                    const std::optional<Followed>& followed, merge::Lengths lengths) {
   if (options.recover == ExportOptions::Recover::Never) return std::nullopt;
   std::vector<Unrolled> unrolled;
   for (const Trace& trace : opened->traces()) unrolled.push_back({opened, &trace, &followed});
-  const std::vector<std::shared_ptr<const Opened>> loops =
-      rerolled(unrolled, unrolled.size() == 1 ? merge::Lengths::Pieces : merge::Lengths::Numbers);
+  const std::vector<std::shared_ptr<const Opened>> loops = rerolled(unrolled, lengths);
   Traces traces;
   for (const auto& o : loops) {
     if (!o || !provenance::differ_in_numbers(loops[0]->program(), o->program())) return std::nullopt;
@@ -76,14 +75,8 @@ Converted branches(const std::shared_ptr<const Opened>& opened, const ExportOpti
   throw Error(std::move(all));
 }
 
-bool has_two_iterations(const std::vector<program::Stmt>& body) {
-  return std::ranges::any_of(body,
-                             [](const program::Stmt& s) { return s.recorded == 2 || has_two_iterations(s.body); });
-}
-
 /// Two of something may be all that a model wants: of such a loop, the size of the trace is known only.
 void limit_to_sample(Converted& c) {
-  if (!has_two_iterations(c.opened->program().forward().body)) return;
   Sizes& sample = c.known_at.emplace_back();
   for (const auto& [name, symbol] : c.evaluated->dimensions)
     sample.emplace_back(name, c.evaluated->sym->info(symbol).sample.value_or(1));
@@ -121,8 +114,7 @@ CaptureFacts facts_of(const Converted& converted) {
   if (converted.known_at.empty()) return out;
   out.kind = ClaimKind::AnySize;
   out.checked = converted.known_at;
-  for (const auto& [name, size] : converted.known_at[0])
-    out.unfollowed[name].push_back(converted.why_known);
+  for (const auto& [name, size] : converted.known_at[0]) out.unfollowed[name].push_back(converted.why_known);
   return out;
 }
 
@@ -136,9 +128,14 @@ Converted convert(const std::vector<Source>& sources, const ExportOptions& optio
   } catch (const Error& e) {
     // Loops of other lengths; in a single trace, elements that are taken one after the other, to the last.
     if (single ? e.first().code == Code::LimitExceeded : e.first().code != Code::TracesDiverge) throw;
-    std::optional<Converted> loops = with_loops(opened, all, followed);
-    if (loops && single) limit_to_sample(*loops);
+    using merge::Lengths;
+    std::optional<Converted> loops = with_loops(opened, all, followed, single ? Lengths::Pieces : Lengths::Numbers);
     if (loops && (!single || has_loop(*loops))) return *std::move(loops);
+    if (single) loops = with_loops(opened, all, followed, Lengths::Pairs);
+    if (single && loops && has_loop(*loops)) {
+      limit_to_sample(*loops);
+      return *std::move(loops);
+    }
     if (single || followed || all.recover == ExportOptions::Recover::Never) throw;
     return branches(opened, all, e);
   }

@@ -32,8 +32,7 @@ class Loop {
   /// Whether the groups are iterations of one loop: each takes what the others take, or what it makes itself, or what
   /// the one before makes, or numbers that count.
   bool make();
-  /// Finds the size along which the iterations take elements or slices one after the other. False where they
-  /// do not, and where they are two: these may be all that the model wants.
+  /// Finds the size along which the iterations take elements or slices one after the other. False where they do not.
   bool find_length();
   /// A position that an operator takes of a value along a dimension, where another iteration would take it.
   struct Position {

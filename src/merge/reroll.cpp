@@ -51,7 +51,8 @@ class Reroller {
     for (Stmt& s : body_) {
       for_each_expr(s, [&](Expr& e) { replace_names(e, pieces); });
       const bool unpacks = s.kind == Stmt::Kind::Assign && s.unpack && gives_list(s.values[0]);
-      if (unpacks && is_split(s.values[0])) {
+      const bool evenly = unpacks && kind_of_lengths_ == Lengths::Pairs && split_evenly(s.values[0]);
+      if (unpacks && !evenly && is_split(s.values[0])) {
         for (size_t i = 0; i < s.targets.size(); ++i) pieces[s.targets[i]] = slice_of(s.values[0], i);
         continue;
       }
@@ -151,7 +152,7 @@ class Reroller {
     const auto length = pieces_.find(list);
     // Two may be all that the model wants.
     if (length == pieces_.end() || length->second != e.items.size() ||
-        (kind_of_lengths_ == Lengths::Pieces && length->second < 3))
+        (kind_of_lengths_ != Lengths::Numbers && length->second < 3))
       return;
     for (size_t i = 0; i < e.items.size(); ++i)
       if (!same(e.items[i], element(name_of(list), integer(static_cast<int64_t>(i), e.items[i].pos), e.items[i].pos)))
@@ -164,6 +165,26 @@ class Reroller {
   static bool is_split(const Expr& e) {
     return (e.name == "aten::split" || e.name == "aten::unsafe_split") && e.items.size() == 3 && e.keywords.empty() &&
            is_value(e.items[0]) && e.items[1].kind == Kind::Int && e.items[2].kind == Kind::Int;
+  }
+
+  /// Pieces of a tensor whose lengths are all the same number are the rows of it, where it is seen as rows of that
+  /// many.
+  static bool split_evenly(Expr& e) {
+    if ((e.name != "aten::split_with_sizes" && e.name != "aten::unsafe_split_with_sizes") || !e.keywords.empty())
+      return false;
+    if (e.items.size() < 2 || !is_value(e.items[0]) || e.items[1].kind != Kind::List || e.items[1].items.size() < 2)
+      return false;
+    const std::vector<Expr>& lengths = e.items[1].items;
+    const auto is_same = [&](const Expr& n) { return n.kind == Kind::Int && n.integer == lengths[0].integer; };
+    if (!std::ranges::all_of(lengths, is_same) || lengths[0].integer < 1) return false;
+    const Expr axis = e.items.size() > 2 ? e.items[2] : integer(0, e.pos);
+    Expr sizes;
+    sizes.kind = Kind::List;
+    sizes.pos = e.pos;
+    sizes.items = {integer(-1, e.pos), lengths[0]};
+    e = operation("aten::unbind", {operation("aten::unflatten", {e.items[0], axis, std::move(sizes)}, e.pos), axis},
+                  e.pos);
+    return true;
   }
 
   static Expr slice_of(const Expr& split, size_t piece) {
@@ -338,12 +359,13 @@ class Reroller {
     std::optional<Loop> found = made(block, first, period, count);
     if (!found) return false;
     Loop& loop = *found;
-    if (kind_of_lengths_ == Lengths::Pieces && !loop.find_length()) return false;
+    if (kind_of_lengths_ == Lengths::Pieces && count < 3) return false;
+    if (kind_of_lengths_ != Lengths::Numbers && !loop.find_length()) return false;
     if (kind_of_lengths_ == Lengths::Numbers) loop.find_list(pieces_);
     const size_t behind = first + period * count;
     std::vector<Stmt> rest(block.begin() + static_cast<std::ptrdiff_t>(behind), block.end());
     if (!drop_results(loop, rest)) return false;
-    if (kind_of_lengths_ == Lengths::Pieces && leaves_last(loop, rest))
+    if (kind_of_lengths_ != Lengths::Numbers && leaves_last(loop, rest))
       std::ranges::copy(loop.leave_last(), std::back_inserter(last_));
     for (Stmt& s : rest) for_each_expr(s, [&](Expr& e) { replace(e, loop); });
     // Two of something are no loop, where each is used for itself and no other trace has more of them.

@@ -18,15 +18,16 @@ namespace lithify::merge {
 /// What says how many iterations a loop has.
 enum class Lengths : uint8_t {
   Numbers,  ///< the number of groups in the trace: other traces have other numbers
-  Pieces,   ///< the size along which the iterations take elements or slices, one after the other, where they do
+  Pieces,   ///< the size along which three iterations or more take elements or slices, one after the other
+  Pairs,    ///< the same, of two iterations as well: these may be all that the model wants
 };
 
 /// The last results of a trace, which are no outputs of the model: see lithify::Followed.
 struct OtherResults {
   /// For each condition: whether how the model goes on depends on it. What makes one of these stays as it is.
   std::vector<bool> decides = {};
-  std::set<size_t> unneeded = {};  ///< conditions that become None in any case
   size_t numbers = 0;  ///< after the conditions; these, and conditions that only guard, become None in iterations
+  std::set<size_t> unneeded = {};  ///< conditions that become None in any case
 };
 
 /// A trace, and which of its results are no outputs.

@@ -70,6 +70,21 @@ TEST_CASE("all pieces of a list are the list") {
         "return (a, x)\n");
 }
 
+TEST_CASE("pieces of lengths that are the same number are rows") {
+  CHECK(rerolled_text("    p, q, = torch.split_with_sizes(x, [2, 2])\n"
+                      "    a = torch.neg(p)\n"
+                      "    b = torch.neg(q)\n"
+                      "    return (torch.cat([a, b]), x)\n",
+                      Lengths::Pairs) ==
+        "pieces0 = torch.unbind(torch.unflatten(x, 0, [-1, 2]), 0)\n"
+        "list0 = annotate(List[Tensor], [])\n"
+        "for i0 in range(torch.len(pieces0)):\n"
+        "  a = torch.neg(pieces0[i0])\n"
+        "  torch.append(list0, a)\n"
+        "_0 = torch.cat(list0)\n"
+        "return (_0, x)\n");
+}
+
 TEST_CASE("numbers that are computed again") {
   CHECK(rerolled_text("    p, q, r, s, = torch.unbind(x)\n"
                       "    _0 = int(p)\n"
@@ -129,6 +144,15 @@ TEST_CASE("a loop inside of a loop") {
         "    carried1 = h1\n"
         "  carried0 = carried1\n"
         "return (carried0, x)\n");
+}
+
+TEST_CASE("two of something are a loop only where that is asked for") {
+  const std::string two =
+      "    a = torch.neg(torch.select(x, 1, 0))\n"
+      "    b = torch.neg(torch.select(x, 1, 1))\n"
+      "    return (torch.stack([a, b]), x)\n";
+  CHECK(rerolled_text(two, Lengths::Pieces) == "");
+  CHECK(rerolled_text(two, Lengths::Pairs).find("for i0 in range(torch.size(x, 1)):") != std::string::npos);
 }
 
 TEST_CASE("what is no loop stays as it is") {
