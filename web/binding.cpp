@@ -7,6 +7,7 @@
 //   {"call": "export", "out": "/dev/onnx", "options": {...}}     to_json(ExportResult)
 //   {"call": "graph"}                                            text of the graph that was exported last, one line a
 //   node
+//   {"call": "claims"}                                           what the export before is claimed to be, as text
 //   {"call": "claim", "sizes": {"batch": 3}}                     to_json(ClaimAnswer) for the export before
 //   {"call": "shapes", "sizes": {"batch": 3}}                    the shapes of its inputs: [[3, 10]]
 //
@@ -128,6 +129,7 @@ std::string answer_to(object request) {
   if (call == "inspect") return to_json(inspect_file(source));
   if (call == "check") return to_json(check_file(source, options_of(request)));
   if (call == "graph") return exported.graph_text;
+  if (call == "claims") return exported.claims.str();
   if (call == "discover") {
     InspectResult result = inspect_file(source);
     result.dynamic = discover_file(source, options_of(request));

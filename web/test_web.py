@@ -246,6 +246,19 @@ def test_detect(browser: Browser, traced: tuple[Path, nn.Module], tmp_path: Path
     assert written == command_line(traced[0], tmp_path / "program.onnx", "--dynamic", "auto")
 
 
+def test_drop(browser: Browser) -> None:
+    """A file that is dropped anywhere on the page is opened."""
+    drop = """(async () => {
+        const data = new DataTransfer();
+        data.items.add(new File([await (await fetch('example.pt')).blob()], 'dropped.pt'));
+        for (const type of ['dragover', 'drop'])
+          document.body.dispatchEvent(new DragEvent(type, { dataTransfer: data, bubbles: true, cancelable: true }));
+    })()"""
+    browser.do("evaluate", script=drop)
+    browser.wait("#verdict.good")
+    assert "dropped.pt" in browser.text("#model-title")
+
+
 def test_state_dict(browser: Browser, tmp_path: Path) -> None:
     torch.save(Gate().state_dict(), tmp_path / "weights.pt")
     browser.choose(tmp_path / "weights.pt")

@@ -17,8 +17,7 @@ const bytesText = (n) => {
   const unit = Math.min(3, Math.floor(Math.log10(n) / 3));
   return `${(n / 1000 ** unit).toFixed(1)} ${["", "kB", "MB", "GB"][unit]}`;
 };
-const counted = (n, what, how = "") => `${n} ${what}${n === 1 ? "" : "s"} ${how}`.trim();
-const ifAny = (n, what, how) => (n > 0 ? counted(n, what, how) : "");
+const counted = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 const shapeText = (shape) => (shape === null ? "" : `[${shape.map((size) => size ?? "?").join(", ")}]`);
 const valueText = ({ name, dtype, shape }) => `${name}: ${dtype || "type not known"}${shapeText(shape)}`;
 
@@ -183,7 +182,7 @@ async function detect() {
   await check();
 }
 
-function showResult(result) {
+function showResult(result, claims) {
   const name = file.name.replace(/\.[^.]*$/, "") + ".onnx";
   address = URL.createObjectURL(result.file);
   $("result").hidden = false;
@@ -191,16 +190,10 @@ function showResult(result) {
   Object.assign($("download"), { href: address, download: name, textContent: `Save ${name}` });
   const seconds = Object.values(result.seconds).reduce((a, b) => a + b, 0);
   const nodes = Object.entries(result.nodes);
-  const claims = result.dimensions.map((d) => [
-    `size ${d.name}`,
-    [d.kind === "checked" ? `checked at ${d.checked.join(", ")}` : "any size", d.kind === "recorded path" ? "on the recorded path" : "",
-      ifAny(d.recovered, "hard-coded size", "recovered"), ifAny(d.unverified, "constant", "unverified")].filter(Boolean).join(", "),
-  ]);
   fill($("written"), [
     ...result.inputs.map((v) => ["input", valueText(v)]),
     ...result.outputs.map((v) => ["output", valueText(v)]),
-    ...claims,
-    ...result.claims.constraints.map(({ formula, where }) => ["must hold", where ? `${formula} (${where})` : formula]),
+    ["right at", ...claims.split("\n")],
     ["nodes", `${nodes.reduce((a, [, n]) => a + n, 0)}: ${nodes.slice(0, 12).map(([op, n]) => `${n} ${op}`).join(", ")}${nodes.length > 12 ? ", \u2026" : ""}`],
     ["weights", `${counted(result.weights, "tensor")}, ${bytesText(result.weight_bytes)}`],
     ["seconds", seconds.toFixed(2)],
@@ -215,7 +208,7 @@ async function exportModel() {
     return;
   }
   showMessages(result.messages);
-  showResult(result);
+  showResult(result, (await core.request("claims")).text);
   $("download").click();
   runner.show(result);
   const { text } = await core.request("graph");

@@ -4,6 +4,7 @@ import start from "./lithify.mjs";
 
 const SLICE = 8 << 20;
 const OUTPUT = "/dev/onnx";
+const TEXTS = ["graph", "claims"]; // answers that are not JSON
 
 let core;
 let output; // of the export that runs: parts that the browser keeps, and bytes that are not yet one
@@ -55,7 +56,7 @@ function call(request) {
 async function answer({ file, other, request }) {
   core ??= await load();
   if (file ?? other) return { done: await read(file ?? other, file === undefined) };
-  if (request.call === "graph") return { text: call(request) };
+  if (TEXTS.includes(request.call)) return { text: call(request) };
   progress(request.call, 0, 0);
   if (request.call !== "export") return JSON.parse(call(request));
   output = { parts: [], chunks: [], size: 0 };
