@@ -13,17 +13,19 @@ export class Refused extends Error {
 const plain = (text) => ({ severity: "error", code: "", text, file: "", line: 0, function: "", hint: "" });
 
 export class Core {
-  /** `onProgress({step, done, total})` is called while the core works. */
-  constructor(onProgress) {
+  /** `onProgress({step, done, total})` is called while the core works, `onEnd()` when what it exported is lost. */
+  constructor(onProgress, onEnd) {
     this.onProgress = onProgress;
+    this.onEnd = onEnd;
     this.file = null;
     this.other = null; // another capture of the same model
     this.loaded = this.otherLoaded = null; // resolve when the worker has the files
-    this.#start();
+    this.worker = null; // started when there is something to do
   }
 
   #waiting = new Map();
   #next = 1;
+  #ended = 0; // workers
 
   #start() {
     this.worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
@@ -53,6 +55,7 @@ export class Core {
   }
 
   #send(message) {
+    if (!this.worker) this.#start();
     const id = this.#next++;
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
@@ -61,11 +64,13 @@ export class Core {
   }
 
   #end(reason) {
-    this.worker.terminate();
+    ++this.#ended;
+    this.worker?.terminate();
+    this.worker = null;
     for (const { reject } of this.#waiting.values()) reject(reason);
     this.#waiting.clear();
     this.loaded = this.otherLoaded = null;
-    this.#start();
+    this.onEnd();
   }
 
   /** Stops whatever the core does. */
@@ -88,9 +93,11 @@ export class Core {
   }
 
   async request(call, rest = {}) {
+    const ended = this.#ended;
     this.loaded ??= this.#send({ file: this.file });
     if (this.other) this.otherLoaded ??= this.#send({ other: this.other });
     const files = await Promise.all([this.loaded, this.otherLoaded]);
+    if (ended !== this.#ended) throw new Cancelled();
     if (files.some((file) => file?.done === false)) throw new Refused([plain("the browser gives this page too little memory for the model; use the command line")]);
     return this.#send({ request: { call, ...rest } });
   }

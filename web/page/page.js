@@ -33,7 +33,7 @@ function fillTable(table, head, rows) {
   );
 }
 
-const core = new Core(({ step, done, total }) => {
+function showProgress({ step, done, total }) {
   $("step").textContent = total > 0 ? `${STEPS[step]}: ${bytesText(done)} of ${bytesText(total)}` : `${STEPS[step] ?? step} \u2026`;
   if (total > 0) {
     $("bar").max = total;
@@ -41,7 +41,9 @@ const core = new Core(({ step, done, total }) => {
   } else {
     $("bar").removeAttribute("value");
   }
-});
+}
+
+const core = new Core(showProgress, hideResult);
 const options = new Options($("options"), DTYPES);
 const graph = new GraphView({ tree: $("tree"), search: $("search"), found: $("found"), node: $("node") });
 const runner = new Runner(core, { card: $("try"), form: $("sizes"), table: $("runs"), failure: $("run-failure") });
