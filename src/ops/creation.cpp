@@ -217,8 +217,24 @@ Value keep_triangle(Call& c, bool lower) {
   return x->dtype == DType::Bool ? b.op("And", {x, mask}) : b.where(mask, x, like(b, x, 0));
 }
 
+/// How many positions of a square of n by n are on and above the diagonal that is `offset` above the main one.
+Dim size_of_triangle(sym::Context& sym, Dim n, int64_t offset) {
+  // Beyond half of the square, what is not in the triangle is one, too.
+  const bool is_most = offset < 0;
+  const Dim side = sym.sub(n, sym.constant(is_most ? 1 - offset : offset));
+  const Dim m = sym.less_equal(sym.constant(0), side) == true ? side : sym.max(side, sym.constant(0));
+  const Dim half = sym.floor_div(sym.mul(m, sym.add(m, sym.constant(1))), sym.constant(2));
+  return is_most ? sym.sub(sym.mul(n, n), half) : half;
+}
+
 Value triangle_indices(Call& c, bool lower) {
-  int64_t rows = c.integer("row"), columns = c.integer("col"), offset = c.integer("offset");
+  const int64_t offset = c.integer("offset");
+  if (const Dim n = c.size("row"), m = c.size("col"); !n.is_constant() || !m.is_constant()) {
+    Ref found = c.onnx.op("NonZero", {triangle(c.onnx, n, m, c.sym.constant(offset), lower)});
+    if (n == m) found->shape[1] = size_of_triangle(c.sym, n, lower ? -offset : offset);
+    return c.onnx.cast(found, c.maybe_dtype("dtype").value_or(DType::Int64));
+  }
+  const int64_t rows = c.integer("row"), columns = c.integer("col");
   c.sym.budget.spend(Limit::Bytes,
                      static_cast<uint64_t>(checked_mul(std::max<int64_t>(rows, 0), columns < 0 ? 0 : columns)));
   Vector<double> row, column;
@@ -248,14 +264,16 @@ Value one_hot(Call& c) {
 // ---- from numbers ------------------------------------------------------------------------------------------------
 
 void flatten(Call& c, const Value& v, size_t depth, Shape& shape, Vector<Value>& out) {
+  const auto differs = [&] { c.mismatch("the lists of one dimension differ in length"); };
   if (!v.is_list()) {
+    if (depth != shape.size()) differs();
     out.push_back(v);
     return;
   }
   const Vector<Value>& items = v.items();
   Dim n = c.sym.constant(static_cast<int64_t>(items.size()));
-  if (depth == shape.size()) shape.push_back(n);
-  if (shape[depth] != n) c.mismatch("the lists of one dimension differ in length");
+  if (depth == shape.size() && out.empty()) shape.push_back(n);
+  if (depth >= shape.size() || shape[depth] != n) differs();
   for (const Value& item : items) flatten(c, item, depth + 1, shape, out);
 }
 

@@ -25,6 +25,13 @@ Along along(Call& c) {
   return {x, c.dim("dim", x->rank()), at_least_1d(c.onnx, as_index(c.onnx, c.tensor("index")))};
 }
 
+// The same where the index has a position for each row.
+Along along_rows(Call& c) {
+  const Along a = along(c);
+  if (a.index->rank() != 1) c.mismatch("the index must have one dimension");
+  return a;
+}
+
 Value like_self(Call& c, OnnxValue* y) { return c.onnx.reshape(y, c.tensor("self")->shape); }
 
 Value index_select(Call& c) {
@@ -43,19 +50,19 @@ OnnxValue* rows_of(Call& c, const Along& a, std::string_view source) {
 }
 
 Value index_add(Call& c) {
-  Along a = along(c);
+  Along a = along_rows(c);
   OnnxValue* rows = rows_of(c, a, "source");
   rows = c.onnx.mul(rows, c.number("alpha", rows->dtype));
   return like_self(c, scatter_rows(c, a.x, a.dim, a.index, rows, "add"));
 }
 
 Value index_copy(Call& c) {
-  Along a = along(c);
+  Along a = along_rows(c);
   return like_self(c, scatter_rows(c, a.x, a.dim, a.index, rows_of(c, a, "source"), ""));
 }
 
 Value index_fill(Call& c) {
-  Along a = along(c);
+  Along a = along_rows(c);
   OnnxValue* value = c.number("value", a.x->dtype);
   std::optional<int64_t> size = at(a.x->shape, a.dim).constant();
   if (auto positions = known_contents(a.index); positions && size) {

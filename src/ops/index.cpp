@@ -46,8 +46,11 @@ Value with_slice(Call& c, const OnnxValue* x, F then) {
 // self with src, which has the shape of the part, in place of a part of it.
 template <class Part>
 Value scattered(Call& c, const Part& part) {
-  OnnxValue* x = c.tensor("self");
-  return part.put(c.onnx, x, c.tensor_as("src", x->dtype));
+  OnnxValue *x = c.tensor("self"), *src = c.tensor_as("src", x->dtype);
+  const Shape wanted = part.take(c.onnx, x)->shape;
+  const auto fits = [&](Dim a, Dim b) { return c.sym.equal(a, b) != false; };
+  if (!std::ranges::equal(src->shape, wanted, fits)) c.mismatch("the source has other sizes than the part");
+  return part.put(c.onnx, x, src);
 }
 
 // ---- indexing by tensors ------------------------------------------------------------------------------------------

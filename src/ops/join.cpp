@@ -117,7 +117,12 @@ Value combinations(Call& c) {
   bool again = c.flag("with_replacement");
   if (x->rank() != 1 || r < 0) c.mismatch("a tensor of one dimension is needed");
   std::optional<int64_t> n = x->shape[0].constant();
-  if (!n) c.unsupported("a dynamic size");
+  if (!n) {
+    if (r != 2) c.unsupported(fmt::format("{} elements of a dynamic size", r));
+    const Value pairs =
+        c.call("aten::triu_indices", {x->shape[0], x->shape[0], c.number_value(again ? int64_t{0} : 1)});
+    return c.onnx.gather(x, transposed(c.onnx, c.as_tensor(pairs)), 0);
+  }
   constexpr size_t most = 1 << 20;
   // Index tuples in lexical order: each prefix is continued by every position that may follow its last one.
   Vector<Vector<int64_t>> rows{{}};

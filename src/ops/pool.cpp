@@ -293,6 +293,7 @@ Vector<Dim> adaptive_sizes(Call& c, const Shape& in) {
   if (!v.is_list() && !v.is<eval::Tuple>()) return Vector<Dim>(in.size(), c.size("output_size"));
   for (size_t i = 0; i < v.items().size(); ++i) out.push_back(v.items()[i].is_none() ? in[i] : v.items()[i].integer());
   if (out.size() == 1) out.resize(in.size(), out[0]);
+  if (out.size() != in.size()) c.mismatch(fmt::format("{} sizes for {} dimensions", out.size(), in.size()));
   return out;
 }
 

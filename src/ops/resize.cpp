@@ -234,7 +234,11 @@ onnx::Value* resize_bytes(Call& c, onnx::Value* x, const Vector<Dim>& sizes, Vec
 
 onnx::Value* resize(Call& c, onnx::Value* x, Vector<Dim> sizes, Vector<std::optional<double>> scales, const Method& m) {
   onnx::Builder& b = c.onnx;
-  for (Dim& size : sizes) size = positive(b, size);
+  constexpr int64_t most = 1 << 24;  // a float32 factor makes it exactly
+  for (Dim& size : sizes) {
+    size = positive(b, size);
+    if (size.constant().value_or(0) > most) c.unsupported(fmt::format("a size of {}", size.str()));
+  }
   if (x->dtype == DType::UInt8 && m.mode != "nearest") return resize_bytes(c, x, sizes, std::move(scales), m);
   // ONNX's own antialiasing knows nothing of these.
   bool given = std::any_of(scales.begin(), scales.end(), [](const auto& s) { return s.has_value(); });

@@ -187,7 +187,9 @@ Value narrow(Call& c, Dim start) {
   // An end that is counted from the end as well is known only of a length that is.
   if (start.is_constant() && *start.constant() < 0 && !length.is_constant()) start = c.sym.add(start, size);
   Dim end = c.sym.add(start, length);
-  if (start.lower().value_or(-1) >= 0 && c.sym.less(size, end) == true)
+  const Dim most =
+      start.upper().value_or(0) < 0 ? c.sym.constant(0) : size;  // of an end from the end, and from the start
+  if ((most.is(0) || start.lower().value_or(-1) >= 0) && c.sym.less(most, end) == true)
     c.mismatch(fmt::format("positions up to {} of a size of {}", end.str(), size.str()));
   if (start.lower().value_or(-1) >= 0 && end.is_constant() && c.sym.sample(size).value_or(0) >= *end.constant())
     c.sym.assume({sym::Assumption::Kind::AtMost, end, size});
