@@ -135,7 +135,6 @@ TEST_CASE("work without end is refused before it is done") {
            "torch.hann_window(2000000000)",
            "torch.histogramdd(torch.reshape(x, [1, 2]), [5, 1000000000])",
            "torch.arange(0., 1e12, 0.5)",
-           "torch.upsample_nearest1d(torch.zeros([1, 1, 4]), [100000000000])",
            "torch.fft_fft(x, 9223372036854775807)",
            "torch.pixel_unshuffle(torch.zeros([1, 1, 0, 0]), 1000000)",
            "torch.channel_shuffle(torch.zeros([1, 1000000000, 0]), 10)",
