@@ -131,8 +131,9 @@ Converted convert(const std::vector<Source>& sources, const ExportOptions& optio
     using merge::Lengths;
     std::optional<Converted> loops = with_loops(opened, all, followed, single ? Lengths::Pieces : Lengths::Numbers);
     if (loops && (!single || has_loop(*loops))) return *std::move(loops);
-    if (single) loops = with_loops(opened, all, followed, Lengths::Pairs);
-    if (single && loops && has_loop(*loops)) {
+    const bool guesses = single && !all.strict;
+    if (guesses) loops = with_loops(opened, all, followed, Lengths::Pairs);
+    if (guesses && loops && has_loop(*loops)) {
       limit_to_sample(*loops);
       return *std::move(loops);
     }
