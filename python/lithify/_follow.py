@@ -223,6 +223,11 @@ class Follower(TorchFunctionMode):
         value = _torch.value_of(tensor) if self.watch.level.sizes else None
         return value is not None and any(self.origins.of(value))
 
+    def depends_on_contents(self, tensor: torch.Tensor) -> bool:
+        """Whether what the tensor holds, an integer, depends on contents of inputs."""
+        value = _torch.value_of(tensor) if self.watch.level.sizes else None
+        return value is not None and not tensor.is_floating_point() and bool(self.origins.of(value).inputs)
+
     # ---- contents ------------------------------------------------------------------------------------------------------------
 
     def leaves(self, tensor: torch.Tensor, what: str) -> None:

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import torch
 
 from lithify import _formula, _places, _torch
+from lithify._chosen import by_name, chosen
 from lithify._errors import CannotCapture
 from lithify._lists import Elements
 from lithify._numbers import Integer, Number, Real, Shape, Truth, as_float, as_int, calculate, extremum, is_number
@@ -45,6 +46,7 @@ class Capture(Protocol):
     def leaves(self, tensor: torch.Tensor, what: str) -> None: ...
     def escape_sizes(self, tensors: Iterable[torch.Tensor], what: str) -> None: ...
     def number(self, tensor: torch.Tensor) -> Any: ...
+    def depends_on_contents(self, tensor: torch.Tensor) -> bool: ...
     def started_thread(self) -> None: ...
     def report_data(self, what: str) -> str: ...
     def answer_on_tracing(self) -> bool: ...
@@ -129,6 +131,8 @@ def _replacements(modules: Iterable[types.ModuleType]) -> Iterator[tuple[Any, st
     yield builtins, "len", _len
     yield builtins, "sum", _summed
     yield threading.Thread, "start", _start
+    yield torch.nn.ModuleList, "__getitem__", _module_at
+    yield torch.nn.ModuleDict, "__getitem__", _module_named
     if _vmap is not None:
         yield _vmap_module, "_flat_vmap", _mapped
     for name, (_, function) in _MATH.items():
@@ -278,6 +282,37 @@ def _start(self: threading.Thread) -> None:
     if capture := _traces():
         capture.started_thread()
     _thread_start(self)
+
+
+_getitem = torch.nn.ModuleList.__getitem__
+
+
+def _module_at(self: torch.nn.ModuleList, index: Any) -> Any:
+    """modules[index], where a tensor holds the index."""
+    capture = _traces()
+    if capture is None or not capture.watch.level.symbolic:
+        return _getitem(self, index)
+    at = index.tensor() if type(index) is Integer and is_number(index) else index
+    if issubclass(type(at), torch.Tensor) and at.dim() == 0 and capture.depends_on_contents(at):
+        made = chosen(list(self), at)
+        if made is not None:
+            return made
+    return _getitem(self, index)
+
+
+_get_named = torch.nn.ModuleDict.__getitem__
+
+
+def _module_named(self: torch.nn.ModuleDict, key: str) -> Any:
+    """modules[f"expert_{n}"], where a tensor holds n."""
+    capture = _traces()
+    term = capture.watch.taken_key() if capture is not None else None
+    if capture is None or term is None:
+        return _get_named(self, key)
+    made = by_name(self, key, int(term.value), capture.watch.tensor(term))
+    if made is None:
+        capture.watch.escape(term, "text")
+    return _get_named(self, key) if made is None else made
 
 
 def _of_reals(name: str) -> Callable[..., Any]:

@@ -152,6 +152,30 @@ def is_in_call_without_result() -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
 
 
+def is_in_key_of_modules() -> bool:
+    """Whether the text that is being made is in the key that a ModuleDict is asked for, as in `experts[f"expert_{n}"]`."""
+    frame = next((f for f in frames() if is_of_user(f.f_code)), None)
+    found = _range(frame) if frame is not None else None
+    if frame is None or found is None:
+        return False
+    for node in reversed(_enclosing(_tree(frame.f_code.co_filename), found[0])):
+        if isinstance(node, ast.Subscript):
+            kind = type(_value(node.value, frame))
+            asks = issubclass(kind, torch.nn.ModuleDict) and kind.__getitem__ is torch.nn.ModuleDict.__getitem__
+            return asks and isinstance(node.slice, ast.JoinedStr)
+        if not isinstance(node, ast.JoinedStr | ast.FormattedValue | ast.Constant):
+            return False
+    return False
+
+
+def _value(node: ast.expr, frame: types.FrameType) -> Any:
+    """What a variable, or an attribute of a module in one, is."""
+    if isinstance(node, ast.Attribute):
+        owner = _value(node.value, frame)
+        return getattr(owner, node.attr, None) if isinstance(owner, torch.nn.Module) else None
+    return frame.f_locals.get(node.id) if isinstance(node, ast.Name) else None
+
+
 def is_logged() -> bool:
     """Whether a function that logs or warns runs."""
     return any(frame.f_code.co_filename in _MESSENGERS for frame in frames())

@@ -85,6 +85,7 @@ class Watch:
         self._thread = threading.get_ident()
         self._made: list[weakref.ref[Any]] = []
         self._ask = ask
+        self._key: Term | None = None
 
     def made(self, number: Any) -> None:
         self._made.append(weakref.ref(number))
@@ -144,6 +145,9 @@ class Watch:
 
     def text(self, term: Term) -> Constant:
         where = _places.place()
+        if term.of_contents and self.level.symbolic and type(term.value) is int and _places.is_in_key_of_modules():
+            self._key = term
+            return term.value
         if where in self._idle_texts or _places.is_for_message():
             return term.value
         self._escaped(term, "text")
@@ -151,6 +155,11 @@ class Watch:
             return term.value
         self.texts.add(where)
         return term.value + self.other_text
+
+    def taken_key(self) -> Term | None:
+        """The number whose text was made for a key of modules, once."""
+        term, self._key = self._key, None
+        return term
 
     def hash(self, term: Term) -> int:
         if not self.level.hashes:

@@ -288,6 +288,45 @@ def test_a_sample_of_one_or_two_rows_shows_no_loop_and_larger_ones_do(forward: F
         compare(session.run(x, lengths), flat(module(x, lengths)), outputs=session.outputs)
 
 
+class Routed(nn.Module):
+    """Experts that are taken out of a list, or by name, by numbers that tensors hold."""
+
+    def __init__(self, named: bool, other: nn.Module | None = None) -> None:
+        super().__init__()
+        experts = [nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4)) for _ in range(3)]
+        experts.append(nn.Sequential(nn.Linear(4, 8), other or nn.GELU(), nn.Linear(8, 4)))
+        self.gate, self.named = nn.Linear(4, 4), named
+        names = {f"expert_{i}": m for i, m in enumerate(experts)}
+        self.experts = nn.ModuleDict(names) if named else nn.ModuleList(experts)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows, out = x.flatten(0, 1), torch.zeros_like(x.flatten(0, 1))
+        mask = nn.functional.one_hot(self.gate(rows).topk(2, -1)[1], 4).permute(2, 1, 0)
+        for hit in (mask.sum((-1, -2)) > 0).nonzero():
+            _, chosen = torch.where(mask[hit[0]])
+            expert = self.experts[f"expert_{hit[0]}"] if self.named else self.experts[hit[0]]
+            out.index_add_(0, chosen, expert(rows[chosen]))
+        return out.view_as(x)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_modules_that_data_choose(named: bool, out: Path) -> None:
+    torch.manual_seed(0)
+    module = Routed(named).eval()
+    lithify.export(module, (torch.randn(2, 6, 4),), out, input_names=["x"], dynamic_axes={"x": {0: "batch", 1: "steps"}})
+    session = Session(out)
+    for batch, steps in ((2, 6), (1, 1), (3, 2), (4, 17)):
+        for scale in (1, 5, -3):
+            x = torch.randn(batch, steps, 4) * scale
+            compare(session.run(x), flat(module(x)), outputs=session.outputs)
+
+
+def test_modules_that_differ_are_not_chosen_by_data(out: Path) -> None:
+    with pytest.raises(lithify.ExportError):
+        lithify.export(Routed(False, nn.ReLU()).eval(), (torch.randn(2, 6, 4),), out, dynamic_axes={"x": {0: "batch"}})
+    assert not out.exists()
+
+
 class ByExpert(nn.Module):
     def forward(self, x: Tensor, weights: Tensor) -> Tensor:
         index, out = x.argmax(-1), torch.zeros_like(x)
