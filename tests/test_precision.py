@@ -159,12 +159,13 @@ def test_kept_modules_stay_float32(keep: str, left: int, tmp_path: Path) -> None
     assert types.count(onnx.TensorProto.FLOAT) == left and len(types) == 2
 
 
+@pytest.mark.parametrize("target", [(), ("--target", "ort")])
 @pytest.mark.parametrize("precision", LOWER)
-def test_with_quantized_weights(precision: str, tmp_path: Path) -> None:
+def test_with_quantized_weights(precision: str, target: tuple[str, ...], tmp_path: Path) -> None:
     module = nn.Sequential(nn.Embedding(4096, 64), nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64)).eval()
     runs: list[Inputs] = [(torch.randint(0, 4096, (2, 9)),)]
     with torch.no_grad():
-        flags = "--precision", precision, "--weights", "int8"
+        flags = "--precision", precision, "--weights", "int8", *target
         exported, notes = lowered(Model(module, runs, [{}]), tmp_path, *flags, opset=21)
         (got,), expected = Session(tmp_path / "model.onnx").run(*runs[0]), module(*runs[0])
     assert notes and (got - expected).abs().max() <= 0.04 * expected.abs().max()

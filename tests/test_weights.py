@@ -93,6 +93,37 @@ def dequantized(model: onnx.ModelProto) -> onnx.ModelProto:
     return made
 
 
+def unpacked(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with plain products: MatMulNBits of constants, by its definition."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    graphs = [made.graph]
+    for graph in graphs:
+        graphs += [a.g for n in graph.node for a in n.attribute if a.HasField("g")]
+    constants = {i.name: numpy_helper.to_array(i) for g in graphs for i in g.initializer}
+    for graph in graphs:
+        for node in [n for n in graph.node if n.op_type == "MatMulNBits"]:
+            how = {a.name: a.i for a in node.attribute}
+            _, stored, scale, *zero_point = node.input
+
+            def integers(name: str, rows: int, how: dict[str, int] = how) -> np.ndarray:
+                flat = constants[name].reshape(rows, -1)
+                return flat if how["bits"] == 8 else np.stack([flat & 15, flat >> 4], -1).reshape(rows, -1)
+
+            blocks = how["K"] // how["block_size"]
+            middle = integers(zero_point[0], how["N"])[:, :blocks] if zero_point else np.full((1, blocks), 1 << how["bits"] - 1)
+            parts = (
+                integers(stored, how["N"]),
+                np.repeat(middle, how["block_size"], 1),
+                constants[scale].reshape(how["N"], blocks),
+            )
+            value = (parts[0].astype(np.float64) - parts[1]) * np.repeat(parts[2], how["block_size"], 1)
+            weight = numpy_helper.from_array(np.ascontiguousarray(value.T.astype(constants[scale].dtype)), f"{node.name}_weight")
+            graph.initializer.append(weight)
+            node.CopyFrom(onnx.helper.make_node("MatMul", [node.input[0], weight.name], node.output, node.name))
+    return made
+
+
 def exported(name: str, out: Path, **options: object) -> tuple[lithify.Result, onnx.ModelProto]:
     model, x = MODELS[name]
     result = lithify.export(
@@ -120,6 +151,60 @@ def test_results_are_those_of_the_dequantized_weights(name: str, kind: str, out:
     # The runtime rounds what it multiplies with integers to 8 bits.
     torch.testing.assert_close(got, expected, rtol=0, atol=0.02 * size)
     assert (expected - true).abs().max().item() < (0.02 if "8" in kind else 0.2) * size
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", MODELS)
+def test_products_of_onnx_runtime_are_those_of_dequantized_weights(name: str, kind: str, out: Path) -> None:
+    _, x = MODELS[name]
+    exported(name, out, weights=kind)
+    dequantizing = dequantized(onnx.load(str(out)))
+    result, packed = exported(name, out, weights=kind, target="ort")
+    products = result.nodes.get("MatMulNBits", 0)
+    assert products == sum(
+        n for op, n in exported(name, out.with_name("plain.onnx"))[0].nodes.items() if op in ("Gemm", "MatMul")
+    )
+    plain = unpacked(dequantized(packed))
+    (got,) = Session(out).run(x)
+    for made, path in ((plain, "plain.onnx"), (dequantizing, "other.onnx")):
+        onnx.save(made, str(out.with_name(path)))
+    (expected,), (same,) = Session(out.with_name("plain.onnx")).run(x), Session(out.with_name("other.onnx")).run(x)
+    size = expected.abs().max().item()
+    torch.testing.assert_close(expected, same, rtol=0, atol=(2e-3 if expected.dtype == torch.float16 else 1e-5) * size)
+    torch.testing.assert_close(got, expected, rtol=0, atol=0.02 * size)
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+def test_packed_weights_are_those_of_the_quantizer_of_onnx_runtime(kind: str, out: Path) -> None:
+    """The same bytes, but for elements that are half way between two integers, and signs of scales."""
+    model, x = MODELS["linear"]
+    _, ours = exported("linear", out, weights=kind, target="ort")
+    lithify.export(model, (x,), out.with_name("float.onnx"), opset_version=21)
+    config = DefaultWeightOnlyQuantConfig(block_size=32, is_symmetric=True, bits=int(kind[-1]))
+    theirs = MatMulNBitsQuantizer(onnx.load(str(out.with_name("float.onnx"))), algo_config=config)
+    theirs.process()
+    weights = []
+    for made in (ours, theirs.model.model):
+        plain = unpacked(made)
+        weights += [numpy_helper.to_array(i) for i in plain.graph.initializer if i.name.endswith("_weight")]
+    true = model.weight.detach().numpy().T
+    assert weights[0].shape == weights[1].shape == true.shape
+    errors = [np.sqrt(((w - true) ** 2).mean()) for w in weights]
+    assert errors[0] <= 1.01 * errors[1]
+
+
+@pytest.mark.parametrize("target", ["", "ort"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_errors_of_weights_are_told(kind: str, target: str, out: Path) -> None:
+    result, written = exported("layers", out, weights=kind, target=target)
+    plain = unpacked(dequantized(written))
+    made = {i.dims[1]: numpy_helper.to_array(i) for i in plain.graph.initializer if list(i.dims) in ([256, 128], [128, 257])}
+    true = [MODELS["layers"][0][i].weight.detach().numpy().T for i in (0, 2)]
+    assert [w.name for w in result.quantized] == ["0.weight", "2.weight"]
+    for weight, model in zip(result.quantized, true, strict=True):
+        assert weight.dtype == kind
+        error = np.linalg.norm(made[model.shape[1]] - model) / np.linalg.norm(model)
+        np.testing.assert_allclose(weight.error, error, rtol=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["int8", "int4", "uint4"])

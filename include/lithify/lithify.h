@@ -64,7 +64,8 @@ LITHIFY_API lithify_status lithify_options_free(lithify_options* options);
 
 /** The ONNX opset, 9 to 26. Without it, the lowest from 18 on that can express the model. */
 LITHIFY_API lithify_status lithify_options_set_opset(lithify_options* options, int opset);
-/** Instead of an opset: the newest that a runtime loads, "ort-1.17". */
+/** Instead of an opset: the newest that a runtime loads, "ort-1.17". Or "ort": operators that only ONNX Runtime has may
+ * be used, in any opset. */
 LITHIFY_API lithify_status lithify_options_set_target(lithify_options* options, const char* runtime);
 
 /** Type and sizes of an input that the file does not have, or others than it has: "x:float32[batch,3,224,224]". A size

@@ -163,6 +163,9 @@ struct ExportOptions {
   /// ONNX opset, lowest_opset to highest_opset. Without it, the lowest from default_opset on that can express the
   /// model.
   std::optional<int> opset;
+  /// Instead of an opset: the release of a runtime, whose newest one is taken ("ort-1.17"). Or "ort": where they are
+  /// faster, operators are used that only ONNX Runtime has (of the domain com.microsoft), in any opset.
+  std::string target;
   /// Types and sizes of inputs that the file does not have, or others than it has: "x:float32[batch,3,224,224]". A size
   /// is a number, a name (then it is dynamic), or "name=2", which gives the size in the sample as well.
   std::vector<std::string> inputs;
@@ -323,6 +326,13 @@ LITHIFY_API Claims read_claims(const std::string& file);
 /// The same of a file in memory.
 LITHIFY_API Claims read_claims(Bytes file);
 
+/// A weight that is stored in blocks of integers.
+struct QuantizedWeight {
+  std::string name;   ///< in the model
+  std::string dtype;  ///< "int4"
+  double error = 0;   ///< the root mean square of what its elements changed by, as a part of that of the elements
+};
+
 /// What an export wrote.
 struct ExportResult {
   std::vector<ValueInfo> inputs;                        ///< of the ONNX model
@@ -334,6 +344,7 @@ struct ExportResult {
   uint64_t weights = 0;                                 ///< number of initializers
   uint64_t weight_bytes = 0;                            ///< size of all initializers
   uint64_t file_bytes = 0;                              ///< size of the ONNX file
+  std::vector<QuantizedWeight> quantized;               ///< with ExportOptions::weights, in the order of the graph
   std::string external_file;                            ///< the file of the weights; empty when they are in the model
   std::vector<std::pair<std::string, double>> seconds;  ///< by stage
   std::vector<Message> messages;                        ///< warnings and notes

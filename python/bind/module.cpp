@@ -154,6 +154,7 @@ void define_options(nb::module_& m) {
   nb::class_<Options> options(m, "Options", "The options of an export; see lithify.hpp.");
   options.def(nb::init<>());
   define_option(options, "opset", &ExportOptions::opset);
+  define_option(options, "target", &ExportOptions::target);
   define_option(options, "inputs", &ExportOptions::inputs);
   define_option(options, "dynamic_axes", &ExportOptions::dynamic_axes);
   define_option(options, "discover", &ExportOptions::discover);
@@ -470,6 +471,10 @@ void define_results(nb::module_& m) {
       .def_ro("shape", &TensorInfo::shape)
       .def_ro("bytes", &TensorInfo::bytes);
   define_claims(m);
+  nb::class_<QuantizedWeight>(m, "QuantizedWeight", "A weight that is stored in blocks of integers.")
+      .def_ro("name", &QuantizedWeight::name)
+      .def_ro("dtype", &QuantizedWeight::dtype)
+      .def_ro("error", &QuantizedWeight::error);
   nb::class_<ExportResult>(m, "ExportResult", "What an export wrote.")
       .def_ro("inputs", &ExportResult::inputs)
       .def_ro("outputs", &ExportResult::outputs)
@@ -480,6 +485,7 @@ void define_results(nb::module_& m) {
       .def_ro("weights", &ExportResult::weights)
       .def_ro("weight_bytes", &ExportResult::weight_bytes)
       .def_ro("file_bytes", &ExportResult::file_bytes)
+      .def_ro("quantized", &ExportResult::quantized)
       .def_ro("external_file", &ExportResult::external_file)
       .def_ro("seconds", &ExportResult::seconds)
       .def_ro("messages", &ExportResult::messages)

@@ -58,6 +58,7 @@ def _add_llm(command: argparse.ArgumentParser) -> None:
     command.add_argument("--last-logits", action="store_true", help="the logits of the last token only")
     command.add_argument("--no-verify", action="store_true", help="do not compare the files with the model")
     command.add_argument("--weights", choices=typing.get_args(Weights), default="unchanged", help="store large weights so")
+    command.add_argument("--target", default="", help="'ort': operators that only ONNX Runtime has may be used")
     command.add_argument("--precision", choices=typing.get_args(Precision), default="unchanged", help="compute so")
     command.set_defaults(run=_llm)
 
@@ -82,6 +83,7 @@ def _llm(asked: argparse.Namespace) -> int:
         verify=not asked.no_verify,
         progress=say,
         weights=asked.weights,
+        target=asked.target,
         precision=asked.precision,
     )
     print(written)

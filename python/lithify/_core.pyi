@@ -139,6 +139,18 @@ class Claims:
 
     def __repr__(self) -> str: ...
 
+class QuantizedWeight:
+    """A weight that is stored in blocks of integers."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def error(self) -> float: ...
+
 class ExportResult:
     """What an export wrote."""
 
@@ -168,6 +180,9 @@ class ExportResult:
 
     @property
     def file_bytes(self) -> int: ...
+
+    @property
+    def quantized(self) -> list[QuantizedWeight]: ...
 
     @property
     def external_file(self) -> str: ...
@@ -433,6 +448,12 @@ class Options:
 
     @opset.setter
     def opset(self, arg: int | None, /) -> None: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @target.setter
+    def target(self, arg: str, /) -> None: ...
 
     @property
     def inputs(self) -> list[str]: ...

@@ -34,6 +34,7 @@ class Result:
     weights: int
     weight_bytes: int
     file_bytes: int
+    quantized: list[_core.QuantizedWeight]  # weights in blocks of integers, each with its error
     external_file: Path | None
     dimensions: list[_core.DimensionClaim]  # what is claimed of each dynamic one
     claims: _core.Claims = field(repr=False)  # at which sizes the file is right; also in its metadata
@@ -99,6 +100,7 @@ def export(
     budget: int = 1,
     capture_runs: int = 24,
     capture_seconds: float = 5,
+    target: str = "",
     weights: Weights = "unchanged",
     weights_block: int = 32,
     precision: Precision = "unchanged",
@@ -127,6 +129,8 @@ def export(
         the claims.
     capture_seconds: start no further run of the model after this many seconds of processor time in runs at other sizes, or
         four times as many for what contents of tensors decide.
+    target: instead of opset_version: the newest opset that a runtime loads, such as "ort-1.17"; or "ort": operators that only
+        ONNX Runtime has may be used, in any opset.
     weights: store large weights of matrix products and tables in blocks of integers: "int8", "uint8", "int4" or "uint4"; this
         changes results, so it does not go with verify=True.
     weights_block: how many elements of a quantized weight have one scale: 16, 32, 64, 128 or 256.
@@ -193,6 +197,7 @@ def export(
         budget=budget,
         capture_runs=capture_runs,
         capture_seconds=capture_seconds,
+        target=target,
         weights=weights,
         weights_block=weights_block,
         precision=precision,
@@ -228,6 +233,7 @@ def export(
         weights=done.weights,
         weight_bytes=done.weight_bytes,
         file_bytes=done.file_bytes,
+        quantized=done.quantized,
         external_file=Path(str(path)).parent / external.name if external is not None else None,
         dimensions=done.dimensions,
         claims=done.claims,

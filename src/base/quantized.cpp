@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "base/diagnostic.hpp"
@@ -98,16 +99,17 @@ class Quantizer {
   template <class E>
   void run() {
     const size_t across = 1 - part_.axis;
-    const int64_t blocks = matrix_.sizes[part_.axis] / part_.block, lines = matrix_.sizes[across];
+    const int64_t lines = matrix_.sizes[across];
     const std::span<float> values(values_.data(), static_cast<size_t>(part_.block));
     // So many lines at a time that what is read and what is written stays in the cache, whichever is transposed.
     constexpr int64_t together = 64;
     for (int64_t first = 0; first < lines; first += together)
-      for (int64_t block = 0; block < blocks; ++block)
+      for (int64_t block = 0; block < blocks(); ++block)
         for (int64_t line = first; line < std::min(first + together, lines); ++line) {
           load<E>(block * part_.block * matrix_.strides[part_.axis] + line * matrix_.strides[across], values);
           put_block<E>(step_of<E>(values, range_), values, block, line);
         }
+    if (part_.error) part_.error->add(differences_, elements_);
   }
 
  private:
@@ -125,7 +127,7 @@ class Quantizer {
 
   template <class E>
   void put_block(const Step& step, std::span<float> values, int64_t block, int64_t line) {
-    const int64_t at = position(block, line, matrix_.sizes[part_.axis] / part_.block);
+    const int64_t at = position(block, line, part_.part == Quantized::Part::ZeroPoints ? zero_points_ : blocks());
     if (part_.part == Quantized::Part::Scales)
       return E::put(out_.data() + at * static_cast<int64_t>(sizeof(typename E::Stored)), step.scale);
     if (part_.part == Quantized::Part::ZeroPoints) return put(at, step.zero_point);
@@ -135,9 +137,21 @@ class Quantizer {
       const int integer = rounded(values[i] * inverse) + step.zero_point;
       integers[i] = std::clamp(integer, range_.low, range_.high);
     }
+    if (part_.error) compare(step, values, integers);
     const int64_t begin = position(block * part_.block, line, matrix_.sizes[part_.axis]);
     const int64_t next = part_.axis == 0 ? matrix_.sizes[1] : 1;
     for (size_t i = 0; i < values.size(); ++i) put(begin + static_cast<int64_t>(i) * next, integers[i]);
+  }
+
+  void compare(const Step& step, std::span<const float> values, const std::array<int, largest_block>& integers) {
+    float differences = 0, elements = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float difference = static_cast<float>(integers[i] - step.zero_point) * step.scale - values[i];
+      differences += difference * difference;
+      elements += values[i] * values[i];
+    }
+    differences_ += static_cast<double>(differences);
+    elements_ += static_cast<double>(elements);
   }
 
   /// In row-major order, where the axis has `size` elements.
@@ -145,8 +159,10 @@ class Quantizer {
     return part_.axis == 0 ? along * matrix_.sizes[1] + line : line * size + along;
   }
 
+  int64_t blocks() const { return matrix_.sizes[part_.axis] / part_.block; }
+
   void put(int64_t at, int integer) {
-    const auto bits = static_cast<uint8_t>(integer);
+    const auto bits = static_cast<uint8_t>(part_.packed ? integer - range_.low : integer);
     if (!is_half_) {
       out_[static_cast<size_t>(at)] = std::byte{bits};
       return;
@@ -162,10 +178,24 @@ class Quantizer {
   std::span<std::byte> out_;
   const Range range_;
   const bool is_half_ = byte_size(part_.integers) == 0;  ///< of a byte
+  /// Of a row, with those that fill its last byte.
+  const int64_t zero_points_ = blocks() + (part_.packed && is_half_ ? blocks() % 2 : 0);
   std::array<float, largest_block> values_;
+  double differences_ = 0, elements_ = 0;
 };
 
 }  // namespace
+
+void QuantizationError::add(double squared_differences, double squared_elements) {
+  const std::lock_guard lock(mutex_);
+  differences_ += squared_differences;
+  elements_ += squared_elements;
+}
+
+double QuantizationError::relative() const {
+  const std::lock_guard lock(mutex_);
+  return elements_ == 0 ? 0 : std::sqrt(differences_ / elements_);
+}
 
 bool can_quantize(const TensorView& matrix, size_t axis, int64_t block) {
   const bool has_type = matrix.dtype == DType::Float || matrix.dtype == DType::Half || matrix.dtype == DType::BFloat16;
@@ -188,18 +218,26 @@ bool is_finite(const TensorView& matrix) {
 }
 
 DType dtype_of(const Quantized& part, const TensorView& matrix) {
-  return part.part == Quantized::Part::Scales ? matrix.dtype : part.integers;
+  if (part.part == Quantized::Part::Scales) return matrix.dtype;
+  return part.packed ? DType::UInt8 : part.integers;
 }
 
 Vector<int64_t> sizes_of(const Quantized& part, const TensorView& matrix) {
   Vector<int64_t> sizes = matrix.sizes;
-  if (part.part != Quantized::Part::Integers) sizes[part.axis] /= part.block;
+  const auto bytes = [&](int64_t integers) {
+    return static_cast<int64_t>(byte_size(part.integers, static_cast<size_t>(integers)));
+  };
+  const int64_t blocks = sizes[part.axis] / part.block;
+  if (part.packed && part.part == Quantized::Part::Integers) return {sizes[0], blocks, bytes(part.block)};
+  if (part.packed && part.part == Quantized::Part::ZeroPoints) return {sizes[0], bytes(blocks)};
+  if (part.part != Quantized::Part::Integers) sizes[part.axis] = blocks;
   return sizes;
 }
 
 size_t byte_size(const Quantized& part, const TensorView& matrix) {
-  const Vector<int64_t> sizes = sizes_of(part, matrix);
-  return byte_size(dtype_of(part, matrix), static_cast<size_t>(sizes[0]) * static_cast<size_t>(sizes[1]));
+  size_t elements = 1;
+  for (const int64_t size : sizes_of(part, matrix)) elements *= static_cast<size_t>(size);
+  return byte_size(dtype_of(part, matrix), elements);
 }
 
 void quantize(const Quantized& part, const TensorView& matrix, std::span<std::byte> out) {

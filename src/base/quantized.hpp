@@ -4,20 +4,42 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
+#include <string>
 
 #include "base/tensor.hpp"
 
 namespace lithify {
 
-/// One of the tensors that a quantized matrix consists of. All have two dimensions; `axis` of the scales and zero
-/// points has one element for each block.
+/// How far the integers of a matrix are from its elements, summed up while they are computed, by any threads.
+class QuantizationError {
+ public:
+  explicit QuantizationError(std::string name) : weight(std::move(name)) {}
+  void add(double squared_differences, double squared_elements);
+  /// The root of the mean square of the differences, as a part of that of the elements.
+  double relative() const;
+
+  const std::string weight;  ///< what the matrix is called
+
+ private:
+  mutable std::mutex mutex_;
+  double differences_ = 0, elements_ = 0;
+};
+
+/// One of the tensors that a quantized matrix consists of. `axis` of the scales and zero points has one element for
+/// each block.
 struct Quantized {
   enum class Part : uint8_t { Integers, Scales, ZeroPoints };
   DType integers = DType::Int8;  ///< Int4, UInt4, Int8 or UInt8
   size_t axis = 0;
   int64_t block = 32;  ///< a multiple of 2, at most 256, that divides the size of the axis
   Part part = Part::Integers;
+  /// In the bytes that MatMulNBits of ONNX Runtime takes: signed integers are stored as unsigned ones with the zero
+  /// point in the middle, and each row of zero points begins with a byte. The matrix is [out, in], and `axis` is 1.
+  bool packed = false;
+  std::shared_ptr<QuantizationError> error = nullptr;  ///< of integers: what is to be told, if anything
 
   bool operator==(const Quantized&) const = default;
 };

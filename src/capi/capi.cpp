@@ -212,12 +212,16 @@ lithify_status lithify_options_set_opset(lithify_options* options, int opset) {
 
 lithify_status lithify_options_set_target(lithify_options* options, const char* runtime) {
   int opset = 0;
+  const bool is_any = is_text(runtime) && std::string_view(runtime) == "ort";
   try {
-    if (is_text(runtime)) opset = lithify::opset_for(runtime);
+    if (is_text(runtime) && !is_any) opset = lithify::opset_for(runtime);
   } catch (const std::exception&) {
     // The runtime is not known.
   }
-  return set(options, opset > 0, [&](ExportOptions& o) { o.opset = opset; });
+  return set(options, is_any || opset > 0, [&](ExportOptions& o) {
+    o.target = is_any ? "ort" : "";
+    if (!is_any) o.opset = opset;
+  });
 }
 
 lithify_status lithify_options_add_input(lithify_options* options, const char* spec) {

@@ -115,11 +115,9 @@ void ExportArguments::add_choice(CLI::App& command, const char* option, const ch
 }
 
 void ExportArguments::add_shared_options(CLI::App& command) {
-  CLI::Option* opset =
-      command.add_option(name_of("opset"), options.opset, meaning_of("opset") + ", or latest")
-          ->transform([](const std::string& s) { return s == "latest" ? std::to_string(highest_opset) : s; }, "",
-                      "opset");
-  command.add_option(name_of("target"), target_, meaning_of("target"))->excludes(opset)->type_name("RUNTIME");
+  command.add_option(name_of("opset"), options.opset, meaning_of("opset") + ", or latest")
+      ->transform([](const std::string& s) { return s == "latest" ? std::to_string(highest_opset) : s; }, "", "opset");
+  command.add_option(name_of("target"), options.target, meaning_of("target"))->type_name("RUNTIME");
   add_repeated(command, "inputs", options.inputs, "INPUT");
   add_list(command, "input_names", options.input_names, "NAMES");
   add_list(command, "output_names", options.output_names, "NAMES");
@@ -167,9 +165,9 @@ void ExportArguments::add_export_options(CLI::App& command) {
 void ExportArguments::complete() {
   for (const std::string& text : dynamic_) parse_dynamic(text, options);
   for (const std::string& text : custom_opsets_) parse_custom_opset(text, options);
-  if (!target_.empty()) {
-    resolved_ = target_for(target_);
-    options.opset = resolved_->opset;
+  if (!options.target.empty() && options.target != "ort") {
+    resolved_ = target_for(options.target);
+    if (options.opset) throw BadArgument(fmt::format("--opset excludes --target {}", options.target));
   }
   if (!custom_ops_.empty()) options.custom_ops = read_text(custom_ops_);
   options.also.assign(also_.begin(), also_.end());

@@ -30,7 +30,7 @@ class ExportArguments {
 
   /// The runtime that was given instead of an opset.
   std::optional<Target> target() const { return resolved_; }
-  const std::string& target_name() const { return target_; }
+  const std::string& target_name() const { return options.target; }
 
   ExportOptions options;
 
@@ -39,7 +39,6 @@ class ExportArguments {
   void add_custom_options(CLI::App& command);
   void add_choice(CLI::App& command, const char* option, const char* standard);
 
-  std::string target_;
   std::optional<Target> resolved_;
   std::string custom_ops_;
   std::vector<std::string> custom_opsets_;

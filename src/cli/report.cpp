@@ -128,6 +128,20 @@ std::string operators_of(const ExportResult& r) {
   return table(rows);
 }
 
+/// The weights that changed most come first.
+std::string quantized_of(const ExportResult& r) {
+  std::vector<QuantizedWeight> weights = r.quantized;
+  std::ranges::stable_sort(weights, std::greater(), &QuantizedWeight::error);
+  std::string rows;
+  for (const QuantizedWeight& w : weights)
+    rows += fmt::format(
+        "<tr><td class=\"number\">{:.3f}%</td><td class=\"code\">{}</td><td>{}</td><td><div class=\"bar\" "
+        "style=\"width:{:.0f}%\"></div></td></tr>\n",
+        100 * w.error, escaped(w.name), escaped(w.dtype),
+        weights.front().error == 0 ? 0 : 100 * w.error / weights.front().error);
+  return table(rows);
+}
+
 /// "/layers/0/Add_output_0 : float32[2]" belongs to "layers.0".
 std::string module_of(std::string_view line) {
   const std::string_view name = line.substr(0, line.find(' '));
@@ -174,10 +188,11 @@ std::string html_report(const ExportResult& r, const std::string& model, const s
   const std::string title = fmt::format("{} to {}", model, out);
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{0}</title>\n<style>{1}</style>\n"
-      "</head>\n<body>\n<h1>{0}</h1>\n{2}{3}{4}{5}{6}<script>{7}</script>\n<p>lithify {8}</p>\n</body>\n</html>\n",
+      "</head>\n<body>\n<h1>{0}</h1>\n{2}{3}{4}{5}{6}{7}<script>{8}</script>\n<p>lithify {9}</p>\n</body>\n</html>\n",
       escaped(title), style, section("Summary", summary_of(r)),
       section("At which sizes the file is right", claims_of(r)), section("Messages", messages_of(r)),
-      section("Operators", operators_of(r)), section("Graph", graph_of(r)), search, version());
+      section("Errors of quantized weights", quantized_of(r)), section("Operators", operators_of(r)),
+      section("Graph", graph_of(r)), search, version());
 }
 
 }  // namespace lithify::cli

@@ -146,6 +146,11 @@ ExportResult write_to(const Out& out, const driver::Converted& converted, const 
   write_options.before_commit = [&] { converted.opened->check_unchanged(); };
   const write::WriteResult written = write::write_model(evaluated.model, out, write_options);
   watch.lap("write");
+  for (const onnx::Value* v : graph.initializers())
+    for (const onnx::Tensor::Piece& piece : v->constant->pieces)
+      if (piece.quantized && piece.quantized->error)
+        result.quantized.push_back({piece.quantized->error->weight, std::string(name_of(piece.quantized->integers)),
+                                    piece.quantized->error->relative()});
   result.weight_bytes = written.weight_bytes;
   result.file_bytes = written.bytes;
   result.external_file = written.external_file;

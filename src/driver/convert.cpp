@@ -1,9 +1,13 @@
 #include "driver/convert.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/options.hpp"
 #include "driver/branches.hpp"
 #include "driver/discover.hpp"
+#include "driver/smaller.hpp"
 #include "driver/source.hpp"
 #include "merge/reroll.hpp"
 #include "provenance/compare.hpp"
@@ -32,6 +36,12 @@ std::vector<Source> sources_of(const ModelSource& model, const ExportOptions& op
 }
 
 ExportOptions settled(const Opened& opened, ExportOptions options) {
+  if (!options.target.empty() && options.target != onnxruntime_target) {
+    if (options.opset)
+      throw Error(Code::BadOption, fmt::format("{} and {} both give an opset", option("target", options.target),
+                                               option("opset", *options.opset)));
+    options.opset = opset_for(options.target);
+  }
   if (options.discover) options.dynamic_axes = discover(opened.traces(), options);
   return options;
 }

@@ -39,6 +39,10 @@ void write(JsonWriter& j, const TensorInfo& t) {
   j.open('{').field("name", t.name).field("dtype", t.dtype).list("shape", t.shape).field("bytes", t.bytes).close('}');
 }
 
+void write(JsonWriter& j, const QuantizedWeight& w) {
+  j.open('{').field("name", w.name).field("dtype", w.dtype).key("error").json(fmt::format("{}", w.error)).close('}');
+}
+
 void write(JsonWriter& j, const WeightChange& c) {
   j.open('{').field("name", c.name).field("other", c.other).field("what", c.what).key("before");
   write(j, c.before);
@@ -87,6 +91,7 @@ std::string to_json(const ExportResult& r) {
   write(j, r.claims);
   write_map(j, "nodes", r.nodes);
   j.field("weights", r.weights).field("weight_bytes", r.weight_bytes).field("file_bytes", r.file_bytes);
+  write_list(j, "quantized", r.quantized);
   j.field("external_file", r.external_file);
   write_map(j, "seconds", r.seconds);
   write_list(j, "messages", r.messages);

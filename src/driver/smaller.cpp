@@ -53,8 +53,11 @@ void report(Evaluated& evaluated, Code code, bool is_empty, std::string message)
 void quantize_weights(Evaluated& evaluated, const ExportOptions& options) {
   const DType integers = stored_as(options.weights);
   if (integers == DType::Undefined) return;
-  const rewrite::Smaller done = rewrite::quantize_weights(
-      evaluated.model, *evaluated.sym, {.integers = integers, .block = options.weights_block, .keep = kept(options)});
+  const rewrite::Smaller done = rewrite::quantize_weights(evaluated.model, *evaluated.sym,
+                                                          {.integers = integers,
+                                                           .block = options.weights_block,
+                                                           .keep = kept(options),
+                                                           .ort = options.target == onnxruntime_target});
   std::string message = fmt::format("{} weight{} stored as {} in blocks of {}, which changes results", done.quantized,
                                     done.quantized == 1 ? " is" : "s are", name_of(integers), options.weights_block);
   if (!done.whole.empty())

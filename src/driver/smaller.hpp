@@ -5,6 +5,9 @@
 
 namespace lithify::driver {
 
+/// The target that stands for operators of ONNX Runtime, in any opset.
+constexpr const char* onnxruntime_target = "ort";
+
 /// Throws BadOption and NeedsOpset for options that nothing can be written for.
 void check_smaller(const ExportOptions& options);
 /// The first opset that has what the options ask for.

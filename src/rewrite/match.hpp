@@ -19,6 +19,9 @@ using onnx::Node;
 using onnx::Shape;
 using onnx::Value;
 
+/// The domain of operators that only ONNX Runtime has.
+constexpr const char* onnxruntime_domain = "com.microsoft";
+
 /// How often each value is used, by nodes and as an output of a graph.
 class Uses {
  public:

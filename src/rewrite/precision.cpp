@@ -27,9 +27,12 @@ bool is_one_of(const Node& n, std::initializer_list<std::string_view> ops) {
   return n.domain.empty() && std::ranges::find(ops, n.op_type) != ops.end();
 }
 
+bool is_packed_product(const Node& n) { return n.domain == onnxruntime_domain && n.op_type == "MatMulNBits"; }
+
 /// Products with weights, and norms whose statistics are float32 in any case: worth rounding the operands for.
 bool is_product(const Node& n) {
-  return is_one_of(n, {"Attention", "Conv", "ConvTranspose", "DequantizeLinear", "Einsum", "GRU", "Gemm", "LSTM",
+  return is_packed_product(n) ||
+         is_one_of(n, {"Attention", "Conv", "ConvTranspose", "DequantizeLinear", "Einsum", "GRU", "Gemm", "LSTM",
                        "LayerNormalization", "MatMul", "RMSNormalization", "RNN"});
 }
 
@@ -175,6 +178,7 @@ class Lowering {
   // ---- what nodes are ----
 
   std::optional<TypedOperands> operands(const Node& n) const {
+    if (is_packed_product(n)) return TypedOperands{.inputs = 0b101, .outputs = 1};
     if (!n.domain.empty() || !n.bodies().empty()) return std::nullopt;
     const auto is_other = [](const Value* v) { return v && v->form != Value::Form::Tensor; };
     if (std::ranges::any_of(n.inputs, is_other) || std::ranges::any_of(n.outputs, is_other)) return std::nullopt;
@@ -185,7 +189,7 @@ class Lowering {
   }
 
   bool computes_narrow(const Node& n) const {
-    if (n.is("DequantizeLinear")) return options_.type == DType::Half;
+    if (n.is("DequantizeLinear") || is_packed_product(n)) return options_.type == DType::Half;
     return onnx::has_kernel(is_function(n) ? std::string_view("Sigmoid") : n.op_type, opset_, options_.type);
   }
 

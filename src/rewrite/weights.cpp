@@ -34,8 +34,8 @@ std::optional<Weight> weight_of(const Value* v) {
 
 class Quantization {
  public:
-  Quantization(Graph& graph, sym::Context& sym, const WeightOptions& options)
-      : graph_(graph), sym_(sym), options_(options), added_(graph) {}
+  Quantization(onnx::Model& model, sym::Context& sym, const WeightOptions& options)
+      : model_(model), graph_(*model.graph), sym_(sym), options_(options), added_(graph_) {}
 
   Smaller run() {
     Vector<Graph*> graphs = graph_.all_graphs();
@@ -95,11 +95,33 @@ class Quantization {
     if (!takes(n, *weight, 0, least_matrix)) return;
     const Quantized form{.integers = options_.integers, .axis = 0, .block = options_.block};
     Value* bias = n.is("Gemm") && n.inputs.size() > 2 ? n.inputs[2] : nullptr;
-    n.inputs = {n.inputs[0], dequantized(*weight, form, n.scope)};
-    if (!n.is("Gemm")) return;
-    n.op_type = "MatMul";
-    n.attributes.clear();
-    if (bias) add_bias(n, bias);
+    const bool has_bias = bias != nullptr;
+    if (options_.ort)
+      become_packed(n, *weight, form);
+    else
+      become(n, "MatMul", {n.inputs[0], dequantized(*weight, form, n.scope)});
+    if (has_bias) add_bias(n, bias);
+  }
+
+  /// Integers of 8 bits are computed with, as ONNX Runtime does with DequantizeLinear.
+  void become_packed(Node& n, Weight weight, Quantized form) {
+    const Vector<int64_t> perm{1, 0};
+    const int64_t in = weight.matrix.sizes[0], out = weight.matrix.sizes[1];
+    weight.matrix = weight.matrix.permuted(perm);
+    form.axis = 1;
+    form.packed = true;
+    const Stored stored = this->stored(weight, form);
+    const bool is_half = form.integers == DType::Int4 || form.integers == DType::UInt4;
+    Vector<Value*> inputs{n.inputs[0], stored.integers, stored.scales};
+    if (stored.zero_points) inputs.push_back(stored.zero_points);
+    become(n, "MatMulNBits", std::move(inputs),
+           {{"K", in},
+            {"N", out},
+            {"bits", int64_t{is_half ? 4 : 8}},
+            {"block_size", form.block},
+            {"accuracy_level", int64_t{4}}});
+    n.domain = onnxruntime_domain;
+    model_.domains.emplace(n.domain, 1);
   }
 
   /// The product gets a value of its own; what was made by it is the sum.
@@ -159,7 +181,7 @@ class Quantization {
   const Stored& stored(const Weight& weight, const Quantized& form) {
     const TensorView& m = weight.matrix;
     const auto key = std::make_tuple(m.storage.get(), m.offset, m.strides[0], m.strides[1], m.sizes[0], m.sizes[1],
-                                     form.integers, form.axis);
+                                     form.integers, form.axis, form.packed);
     const auto [at, is_new] = stored_.try_emplace(key);
     if (is_new) {
       ++out_.quantized;
@@ -173,6 +195,7 @@ class Quantization {
 
   Value* part(const Weight& weight, Quantized form, Quantized::Part part, std::string_view name) {
     form.part = part;
+    if (part == Quantized::Part::Integers) form.error = std::make_shared<QuantizationError>(weight.name);
     const Vector<int64_t> sizes = sizes_of(form, weight.matrix);
     Shape shape;
     for (const int64_t size : sizes) shape.push_back(sym_.constant(size));
@@ -191,6 +214,7 @@ class Quantization {
     return place_.nodes->back()->outputs[0];
   }
 
+  onnx::Model& model_;
   Graph& graph_;
   sym::Context& sym_;
   const WeightOptions& options_;
@@ -198,14 +222,15 @@ class Quantization {
   Vector<Node*> of_bodies_;
   Node* bias_ = nullptr;  ///< to be placed behind the node that is being changed
   Additions added_;
-  std::map<std::tuple<const Storage*, int64_t, int64_t, int64_t, int64_t, int64_t, DType, size_t>, Stored> stored_;
+  std::map<std::tuple<const Storage*, int64_t, int64_t, int64_t, int64_t, int64_t, DType, size_t, bool>, Stored>
+      stored_;
   Smaller out_;
 };
 
 }  // namespace
 
 Smaller quantize_weights(onnx::Model& model, sym::Context& sym, const WeightOptions& options) {
-  return Quantization(*model.graph, sym, options).run();
+  return Quantization(model, sym, options).run();
 }
 
 }  // namespace lithify::rewrite

@@ -23,6 +23,7 @@ std::string identity(const onnx::Tensor& tensor) {
     add(quantized.axis);
     add(quantized.block);
     add(quantized.part);
+    add(quantized.packed);
     add(view.sizes.size());
     for (const int64_t size : view.sizes) add(size);
     for (const int64_t stride : view.strides) add(stride);

@@ -576,6 +576,7 @@ TABLE: dict[str, tuple[Any, Callable[[lithify.Result], bool]]] = {
     "budget": (2, lambda r: r.nodes == NODES),
     "capture_runs": (0, lambda r: r.nodes == NODES),
     "capture_seconds": (0, lambda r: r.nodes == NODES),
+    "target": ("ort-1.17", lambda r: r.opset == 20),
     "weights": ("int8", lambda r: [m.code for m in r.messages] == ["LTH082"]),
     "weights_block": (64, lambda r: r.nodes == NODES),
     "precision": ("float16", lambda r: [m.code for m in r.messages] == ["LTH083"]),
