@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 
+#include "onnx/finite.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/linear.hpp"
 #include "ops/norm.hpp"
@@ -59,27 +59,9 @@ bool has_empty_row(const onnx::Tensor& mask) {
 
 constexpr int64_t kMostScanned = int64_t{1} << 22;
 
-// Whether an added mask may hold minus infinity: given by the user, or filled in. What is computed otherwise is finite.
-bool may_be_infinite(const onnx::Value* v) {
-  if (v->is_constant()) {
-    if (v->constant->numel() > kMostScanned) return true;
-    Vector<double> all = v->constant->reals();
-    return std::any_of(all.begin(), all.end(), [](double e) { return std::isinf(e); });
-  }
-  if (!v->producer) return v->kind == onnx::Value::Kind::Input;
-  static const std::set<std::string_view> moves{"Cast",      "Reshape", "Expand",  "Unsqueeze", "Squeeze",
-                                                "Transpose", "Slice",   "Gather",  "Identity",  "Split",
-                                                "Pad",       "Trilu",   "CastLike"};
-  const onnx::Node& node = *v->producer;
-  if (moves.contains(node.op_type)) return may_be_infinite(node.inputs[0]);
-  size_t first = node.op_type == "Where" ? 1 : 0;
-  if (first == 0 && node.op_type != "Add" && node.op_type != "Mul" && node.op_type != "Concat") return false;
-  return std::any_of(node.inputs.begin() + static_cast<std::ptrdiff_t>(first), node.inputs.end(), may_be_infinite);
-}
-
 bool may_mask_row(const onnx::Value* mask) {
   if (mask->is_constant() && mask->constant->numel() <= kMostScanned) return has_empty_row(*mask->constant);
-  return mask->dtype == DType::Bool || may_be_infinite(mask);
+  return mask->dtype == DType::Bool || onnx::may_be_infinite(mask);
 }
 
 Value scaled_dot_product_attention(Call& c) {

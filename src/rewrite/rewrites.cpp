@@ -11,10 +11,12 @@ std::span<const Rewrite> rewrites() {
       {"fuse_gelu", "Mul", fuse_gelu, nullptr, 20},
       {"unflatten_gemm", "Reshape", unflatten_gemm, nullptr},
       {"repeat_by_gather", "Reshape", repeat_by_gather, nullptr},
+      {"fuse_attention", "MatMul", fuse_attention, nullptr, 23},
       {"slice_of_split", "Gather", slice_of_split, nullptr},
       {"move_apart", "Reshape", move_apart, nullptr},
       {"join_moves", "Transpose", join_moves, nullptr},
       {"split_slices", "", nullptr, split_slices},
+      {"fuse_rotary", "Add", fuse_rotary, nullptr, 23},
   };
   return list;
 }

@@ -38,6 +38,12 @@ void fuse_gelu(Builder& b, const Uses& uses, Node& n);
 /// A product of matrices that was flattened to two dimensions and brought back: MatMul takes any number of them.
 void unflatten_gemm(Builder& b, const Uses& uses, Node& n);
 
+// ---- attention.cpp ----
+/// softmax(q k' * scale + mask) v, with a mask that is added or selects, and heads of k and v that serve several of q.
+void fuse_attention(Builder& b, const Uses& uses, Node& n);
+/// x * cos + turned(x) * sin, where both halves of the last axis have the same angles.
+void fuse_rotary(Builder& b, const Uses& uses, Node& n);
+
 // ---- axes.cpp ----
 /// Each element of an axis repeated a number of times: one Gather.
 void repeat_by_gather(Builder& b, const Uses& uses, Node& n);

@@ -253,4 +253,92 @@ output y : float32[n, 2]
 )");
 }
 
+TEST_CASE("an attention that is spelled out is one node, with heads that several of the query share") {
+  constexpr std::string_view plain = R"(
+input q : float32[n, 4, s, 8]
+input k : float32[n, 2, t, 8]
+input v : float32[n, 2, t, 8]
+input m : bool[n, 1, s, t]
+kk : float32[n, 4, t, 8] = Gather<axis=1>(k, int64[4]{0, 0, 1, 1})
+vv : float32[n, 4, t, 8] = Gather<axis=1>(v, int64[4]{0, 0, 1, 1})
+kt : float32[n, 4, 8, t] = Transpose<perm=[0, 1, 3, 2]>(kk)
+qs : float32[n, 4, s, 8] = Mul(q, float32{0.25})
+scores : float32[n, 4, s, t] = MatMul(qs, kt)
+masked : float32[n, 4, s, t] = Where(m, scores, float32{-3.4028235e+38})
+weights : float32[n, 4, s, t] = Softmax<axis=-1>(masked)
+zeroed : float32[n, 4, s, t] = Where(m, weights, float32{0})
+y : float32[n, 4, s, 8] = MatMul(zeroed, vv)
+output y : float32[n, 4, s, 8]
+)";
+  const std::string one = rewritten("fuse_attention", plain);
+  CHECK(one.find("Attention<scale=0.25>(q, k, v, m)") != one.npos);
+  CHECK(one.find("ReduceMax") != one.npos);
+  CHECK(one.find("Softmax") == one.npos);
+  CHECK(rewritten("fuse_attention", plain, 22) == plain);
+  // Heads in another order, a mask that is not that of the zeros, and weights that are used again.
+  const auto with = [&](std::string_view from, std::string_view to) {
+    std::string text(plain);
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  const std::string order = with("(k, int64[4]{0, 0, 1, 1})", "(k, int64[4]{0, 1, 0, 1})");
+  CHECK(rewritten("fuse_attention", order).find("Attention<scale=0.25>(q, kk, vv, m)") != std::string::npos);
+  const std::string infinite = with("float32{-3.4028235e+38}", "float32{-1000}");
+  CHECK(rewritten("fuse_attention", infinite) == infinite);
+  const std::string again = std::string(plain) + "output weights : float32[n, 4, s, t]\n";
+  CHECK(rewritten("fuse_attention", again) == again);
+}
+
+TEST_CASE("a mask that is added is one of an attention, where it has all sizes and is finite") {
+  constexpr std::string_view plain = R"(
+input q : float32[n, 2, s, 8]
+input k : float32[n, s, 2, 8]
+input v : float32[n, 2, s, 8]
+input b : bool[1, 1, s, s]
+kt : float32[n, 2, 8, s] = Transpose<perm=[0, 2, 3, 1]>(k)
+scores : float32[n, 2, s, s] = MatMul(q, kt)
+scaled : float32[n, 2, s, s] = Div(scores, float32{4})
+m : float32[1, 1, s, s] = Where(b, float32{0}, float32{-1e+09})
+masked : float32[n, 2, s, s] = Add(scaled, m)
+weights : float32[n, 2, s, s] = Softmax<axis=3>(masked)
+y : float32[n, 2, s, 8] = MatMul(weights, v)
+output y : float32[n, 2, s, 8]
+)";
+  const std::string one = rewritten("fuse_attention", plain);
+  CHECK(one.find("Attention<scale=0.25>(q, ") != one.npos);
+  CHECK(one.find("Softmax") == one.npos);
+  std::string infinite(plain);
+  infinite.replace(infinite.find("-1e+09"), 6, "-inf");
+  CHECK(rewritten("fuse_attention", infinite) == infinite);
+}
+
+TEST_CASE("a rotary embedding is one node, where both halves have the same angles") {
+  constexpr std::string_view plain = R"(
+input x : float32[n, 2, s, 8]
+input f : float32[n, s, 4]
+ff : float32[n, s, 8] = Concat<axis=2>(f, f)
+c : float32[n, s, 8] = Cos(ff)
+d : float32[n, s, 8] = Sin(ff)
+cos : float32[n, 1, s, 8] = Unsqueeze(c, int64[1]{1})
+sin : float32[n, 1, s, 8] = Unsqueeze(d, int64[1]{1})
+plain : float32[n, 2, s, 8] = Mul(x, cos)
+a : float32[n, 2, s, 4], b : float32[n, 2, s, 4] = Split<axis=3, num_outputs=2>(x)
+negated : float32[n, 2, s, 4] = Neg(b)
+turned : float32[n, 2, s, 8] = Concat<axis=3>(negated, a)
+other : float32[n, 2, s, 8] = Mul(turned, sin)
+y : float32[n, 2, s, 8] = Add(plain, other)
+output y : float32[n, 2, s, 8]
+)";
+  const std::string one = rewritten("fuse_rotary", plain);
+  CHECK(one.find("RotaryEmbedding(x, ") != one.npos);
+  CHECK(one.find("Concat") == one.npos);
+  std::string swapped(plain);
+  swapped.replace(swapped.find("(negated, a)"), 12, "(a, negated)");
+  CHECK(rewritten("fuse_rotary", swapped) == swapped);
+  std::string different(plain);
+  different.replace(different.find("Concat<axis=2>(f, f)"), 20, "Concat<axis=2>(f, g)");
+  different.replace(different.find("ff :"), 0, "g : float32[n, s, 4] = Neg(f)\n");
+  CHECK(rewritten("fuse_rotary", different) == different);
+}
+
 }  // namespace lithify::rewrite
