@@ -228,7 +228,7 @@ class InputFinder {
   const bool opens_fixed_;  // whether sizes that the file fixes can be dynamic: other captures show where they went
   std::vector<InputSpec> specs_;
   std::set<const InputSpec*> used_;
-  Budget budget_;
+  lithify::Budget budget_;
   std::vector<TensorInput> found_;
 };
 
