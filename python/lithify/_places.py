@@ -355,13 +355,14 @@ def _holds(node: ast.AST, at: Position) -> bool:
     return (begin, node.col_offset) <= at < (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
 
 
-def _enclosing(tree: ast.AST, at: Position) -> list[ast.AST]:
+@functools.lru_cache(maxsize=4096)
+def _enclosing(tree: ast.AST, at: Position) -> tuple[ast.AST, ...]:
     """The nodes around a position, the innermost last."""
     chain = [tree]
     while True:
         inner = next((child for child in ast.iter_child_nodes(chain[-1]) if hasattr(child, "lineno") and _holds(child, at)), None)
         if inner is None:
-            return chain
+            return tuple(chain)
         chain.append(inner)
 
 
