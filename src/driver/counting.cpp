@@ -13,8 +13,12 @@ namespace {
 
 constexpr size_t fewest = 3;  // numbers that count
 
-/// A condition, by its index, and the numbers in it.
-using Asked = std::pair<size_t, std::vector<int64_t>>;
+/// A condition, by its index, its outcome, and the numbers in it.
+struct Asked {
+  size_t condition;
+  bool outcome;
+  std::vector<int64_t> numbers;
+};
 
 /// A formula without its numbers, and these: "s0 - 3 > 5" has 0, 3 and 5. A loop that makes a tensor in each iteration
 /// asks for another size in each.
@@ -31,18 +35,24 @@ std::pair<std::string, std::vector<int64_t>> parts(const std::string& formula) {
   return out;
 }
 
-/// Whether one of the numbers counts up or down from each condition to the next, and all others stay.
+/// Whether the last condition is the only one that says that a loop ends.
+bool end_once(std::span<const Asked> all) {
+  return std::ranges::all_of(all.first(all.size() - 1),
+                             [&](const Asked& a) { return a.outcome != all.back().outcome; });
+}
+
+/// Whether one of the numbers counts up or down from each condition to the next, to the last, and all others stay.
 bool counts(std::span<const Asked> all) {
-  if (all.size() < fewest) return false;
-  const std::vector<int64_t>&first = all[0].second, &second = all[1].second;
+  if (all.size() < fewest || !end_once(all)) return false;
+  const std::vector<int64_t>&first = all[0].numbers, &second = all[1].numbers;
   size_t changed = 0, at = 0;
   for (size_t n = 0; n < first.size(); ++n)
     if (first[n] != second[n]) ++changed, at = n;
   if (changed != 1) return false;
   for (size_t i = 1; i < all.size(); ++i) {
-    std::vector<int64_t> next = all[i - 1].second;
+    std::vector<int64_t> next = all[i - 1].numbers;
     next[at] += second[at] - first[at];
-    if (all[i].second != next) return false;
+    if (all[i].numbers != next) return false;
   }
   return true;
 }
@@ -55,12 +65,12 @@ std::set<size_t> counting_conditions(const Followed& followed) {
     const Condition& c = followed.conditions[i];
     if (c.formula.empty() || c.question || c.other_raises) continue;
     auto [text, numbers] = parts(c.formula);
-    asked[{c.where, std::move(text)}].emplace_back(i, std::move(numbers));
+    asked[{c.where, std::move(text)}].push_back({i, c.outcome, std::move(numbers)});
   }
   std::set<size_t> out;
   for (const auto& [place, all] : asked)
     if (counts(all) || counts(std::span(all).subspan(1)))  // what the first asks may be from before the loop
-      for (const auto& [condition, numbers] : all) out.insert(condition);
+      for (const Asked& a : all) out.insert(a.condition);
   return out;
 }
 

@@ -353,6 +353,25 @@ def test_loop(name: str, out: Path) -> None:
     assert ran >= len(SIZES) - 2
 
 
+def test_layers_that_ask_the_same_are_no_loop(out: Path) -> None:
+    """Each of them asks another tensor for the same size."""
+
+    class Layers(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            for scale in (1.0, 0.5, 0.25, 2.0):
+                x = torch.tanh(x * scale)
+                if x.shape[1] > 1:
+                    x = x - x.mean(1, keepdim=True)
+            return x
+
+    result = lithify.export(Layers(), (torch.randn(2, 5, 4),), out, dynamic_axes={"x": {0: "batch", 1: "steps"}})
+    assert [str(d) for d in result.dimensions] == ["batch: any size", "steps: any size"]
+    session = Session(out)
+    for steps in (1, 2, 9):
+        x = torch.randn(2, steps, 4)
+        compare(session.run(x), flat(Layers()(x)), outputs=session.outputs)
+
+
 def test_limits_that_count_are_no_loop(out: Path) -> None:
     """The same line compares a size with numbers that count, and always with the same ones."""
 
