@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <iterator>
 #include <type_traits>
@@ -27,7 +28,7 @@ class Position {
   using iterator_concept = std::contiguous_iterator_tag;
   using iterator_category = std::random_access_iterator_tag;
   using value_type = std::remove_cv_t<T>;
-  using difference_type = std::ptrdiff_t;
+  using difference_type = int64_t;  // as numbers of files are: none is cut before it is checked, on 32 bits too
   using pointer = T*;
   using reference = T&;
 
